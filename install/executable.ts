@@ -3,7 +3,7 @@ import { FileDescriptor, isErrno, Open, readAt, spawn, statOpen } from "../pkg/l
 import { CniError, Code } from "../pkg/types/mod.ts"
 
 /** The timeout for a plugin's version. It needs a few milliseconds, or seconds on a busy machine. */
-const PATIENCE_MS = 20_000
+const TIMEOUT_MS = 20_000
 const OUTPUT_LIMIT = 64 << 10
 
 /** `e_machine` of <linux/elf-em.h>. */
@@ -57,7 +57,7 @@ export interface Introduction {
  * one. Throws `SyscallError` if it cannot be started.
  */
 export function introductionOf(file: string): Introduction {
-  const ended = spawn({ path: file, env: {}, timeoutMs: PATIENCE_MS, outputLimit: OUTPUT_LIMIT })
+  const ended = spawn({ path: file, env: {}, timeoutMs: TIMEOUT_MS, outputLimit: OUTPUT_LIMIT })
   const text = decodeUtf8(ended.stderr)
   const [version] = /^cni-plugins v[\w.+-]+/m.exec(text) ?? /^CNI \S+ plugin (?:version )?v?[\w.+-]+$/m.exec(text) ?? []
   const hasEnded = !ended.timedOut && ended.signal === undefined

@@ -15,7 +15,7 @@ import {
 import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
 
 /** The wait for another installer in the same directory. */
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 /** The paths of the installer's own files in a directory; docs/install.md. */
 export class Layout {
@@ -81,7 +81,7 @@ export class Layout {
  */
 export function asOnlyInstaller<T>({ directory }: Layout, act: () => T): T {
   using place = openDirectory(directory)
-  if (lockWithin(PATIENCE_MS, () => tryLock(place.fd))) return act()
+  if (lockWithin(TIMEOUT_MS, () => tryLock(place.fd))) return act()
   throw busy(directory)
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { attachmentOf } from "./doctor/testing/patients.ts"
+import { attachmentOf } from "./doctor/testing/inputs.ts"
 import { attachmentAsJson, psTable } from "./ps.ts"
 
 const link = {

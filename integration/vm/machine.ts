@@ -52,8 +52,8 @@ async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Resu
   const show = (line: string) => console.log(`${kernel.title}: ${line}`)
   await runToItsEnd(kernel.command({ ...program, initramfs, reports: reports.path, disk }), kernel.limitMs, show)
   if (!(await Bun.file(paths.verdict).exists())) return undefined
-  const told = Bun.file(paths.figures)
-  const figures = (await told.exists()) ? readFigures(await told.text()) : []
+  const printed = Bun.file(paths.figures)
+  const figures = (await printed.exists()) ? readFigures(await printed.text()) : []
   for (const line of figures) show(line)
   const found = job.runs.map((_, at) => readReport(paths.junit(at)))
   return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found), figures }

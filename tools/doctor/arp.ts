@@ -17,13 +17,13 @@ export function ignoringArp(name: string, read: (path: string) => string | undef
 }
 
 /** Finds interfaces of the host that do not answer containers' ARP requests for the gateway. */
-export const checkHostArp: Check = (patient) =>
-  patient.examined.flatMap((examined): Finding[] => {
+export const checkHostArp: Check = (input) =>
+  input.examined.flatMap((examined): Finding[] => {
     const { one, interfaces } = examined
-    const link = linkTowards(examined, patient)
+    const link = linkTowards(examined, input)
     const hasIpv4 = interfaces.some(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === AF_INET))
     if (link === undefined || one.isAlive === false) return []
-    const ignoring = hasIpv4 ? ignoringArp(link.name, patient.sysctl) : []
+    const ignoring = hasIpv4 ? ignoringArp(link.name, input.sysctl) : []
     const isOff = link.isWithoutArp === true
     if (!isOff && ignoring.length === 0) return []
     const fault = isOff

@@ -2,11 +2,11 @@ import { describe, expect, test } from "bun:test"
 import type { NodeAttachment } from "../node/mod.ts"
 import { checkComplete, checkDuplicates } from "./attachments.ts"
 import { checkOrphans, isProvablyGone } from "./orphans.ts"
-import { attachmentOf, cachedOf, linkOf, type Parts, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, cachedOf, inputOf, linkOf, type Parts, printed } from "./testing/inputs.ts"
 
 const networks = [{ network: { name: "pods", plugins: [{ type: "bridge" }] } }]
 const orphans = (more: Partial<NodeAttachment>, parts: Parts = { networks }) =>
-  told(checkOrphans(patientOf({ ...parts, attachments: [attachmentOf(more)] })))
+  printed(checkOrphans(inputOf({ ...parts, attachments: [attachmentOf(more)] })))
 const ruleIn = (place: string) => ({ place, backend: "nftables", owner: "" }) as const
 const FIX = "cni doctor --fix"
 const BY_HAND = "cni gc --auto pods"
@@ -100,7 +100,7 @@ ${BY_HAND}`,
 describe("what containers that live have to have", () => {
   const AGAIN = "cni reattach pods/c1/eth0"
   const missing = (more: Partial<NodeAttachment>, parts: Parts = {}) =>
-    told(checkComplete(patientOf({ ...parts, attachments: [attachmentOf({ isAlive: true, ...more })] })))
+    printed(checkComplete(inputOf({ ...parts, attachments: [attachmentOf({ isAlive: true, ...more })] })))
 
   test("is an end on the host", () => {
     const interfaces = [{ name: "cni0" }, { name: "veth9" }, { name: "eth0", sandbox: "/x" }]
@@ -169,7 +169,7 @@ ${AGAIN}`,
       of("c2", "8081→80/tcp", "8081→80/udp"),
       of("c3", ...range),
     ]
-    expect(told(checkComplete(patientOf({ attachments })))[0]?.split("\n")[1]).toBe(
+    expect(printed(checkComplete(inputOf({ attachments })))[0]?.split("\n")[1]).toBe(
       `rules were removed from table ip cni_hostports: no published port leads to 3 containers: "pods/c1/eth0": port 8080/tcp; "pods/c2/eth0": ports 8081/tcp, 8081/udp; "pods/c3/eth0": ports 9000/udp, 9001/udp, 9002/udp, 9003/udp, 9004/udp and 995 more`,
     )
   })
@@ -197,7 +197,7 @@ mkdir -p /nowhere/data/pods; printf '%s\\r\\n%s' c1 eth0 | tee /nowhere/data/pod
 test("two containers that live and have one address", () => {
   const of = (containerId: string, addresses: string[], more: Partial<NodeAttachment> = {}) =>
     attachmentOf({ containerId, addresses, isAlive: true, ...more })
-  const found = (...attachments: NodeAttachment[]) => told(checkDuplicates(patientOf({ attachments })))
+  const found = (...attachments: NodeAttachment[]) => printed(checkDuplicates(inputOf({ attachments })))
   const one = of("c1", ["10.85.0.2/24", "10.85.0.2"])
   expect(found(one)).toEqual([])
   expect(found(one, of("c2", ["10.85.0.3", "10.85.0.2/16"], { isAlive: undefined as never }))).toEqual([

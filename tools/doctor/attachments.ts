@@ -2,27 +2,27 @@ import { isOfThisSuite } from "../../install/mod.ts"
 import { join } from "../../pkg/libc/mod.ts"
 import { isJsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
-import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
+import { affectedBy, type Check, cniCommand, type DoctorInput, type Finding, nameOf, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
 /** Finds objects of living containers' attachments that other programs removed. */
-export const checkComplete: Check = (patient) =>
-  patient.attachments
+export const checkComplete: Check = (input) =>
+  input.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
     .flatMap((one) => [
-      ...missingLink(one, patient),
-      ...missingMasquerade(one, patient),
-      ...missingPorts(one, patient),
-      ...missingLease(one, patient),
+      ...missingLink(one, input),
+      ...missingMasquerade(one, input),
+      ...missingPorts(one, input),
+      ...missingLease(one, input),
     ])
 
 /** Returns the common part of findings about one attachment that a new ADD mends. */
-export function about(one: NodeAttachment, patient: Patient) {
+export function about(one: NodeAttachment, input: DoctorInput) {
   return {
     severity: "error" as const,
     network: one.network,
     affected: [affectedBy(one)],
-    remedy: cniCommand(patient, "reattach", [ownerComment(one)]),
+    remedy: cniCommand(input, "reattach", [ownerComment(one)]),
     note: "the container's interface is created again, with the same addresses; a restart of the container, and with podman network reload --all, does it too",
   }
 }
@@ -31,22 +31,22 @@ export function about(one: NodeAttachment, patient: Patient) {
  * Returns the common part of findings about lost rules and limits on the host. A plugin of this suite restores them
  * without touching the interface.
  */
-export function aboutRules(one: NodeAttachment, patient: Patient, type: string) {
-  const common = about(one, patient)
-  if (!isOfThisSuite(patient.plugin(type)?.version)) return common
+export function aboutRules(one: NodeAttachment, input: DoctorInput, type: string) {
+  const common = about(one, input)
+  if (!isOfThisSuite(input.plugin(type)?.version)) return common
   return {
     ...common,
-    remedy: cniCommand(patient, "reconcile", [one.network]),
+    remedy: cniCommand(input, "reconcile", [one.network]),
     note: "it restores what the plugins of this suite have lost on the host, and does not touch interfaces",
   }
 }
 
-function missingLink(one: NodeAttachment, patient: Patient): Finding[] {
+function missingLink(one: NodeAttachment, input: DoctorInput): Finding[] {
   const name = one.result?.interfaces.find(({ name, sandbox }) => !sandbox && /^veth/.test(name))?.name
   if (name === undefined || one.link !== undefined) return []
   return [
     {
-      ...about(one, patient),
+      ...about(one, input),
       rule: "missing-host-end",
       cause: `ends of network ${one.network}`,
       what: `"${name}", the host's end of ${nameOf(one)}, does not exist`,
@@ -62,12 +62,12 @@ export function pluginsOf({ cached }: NodeAttachment) {
 }
 
 /** Describes a table with missing rules: the table is missing, or it lacks the rules. */
-export function describeTable({ filter }: Patient, table: string): string {
+export function describeTable({ filter }: DoctorInput, table: string): string {
   const isThere = filter?.tables?.some(({ family, name }) => `${family} ${name}` === table) ?? true
   return isThere ? `rules were removed from table ${table}` : `table ${table} does not exist`
 }
 
-function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
+function missingMasquerade(one: NodeAttachment, input: DoctorInput): Finding[] {
   const wanting = pluginsOf(one).find(({ raw }) => raw.ipMasq === true)
   const has = one.rules.some(
     ({ place }) => /cni_masquerade containers$|nat (POSTROUTING|CNI-)/.test(place) || /(?<!cni_)masquerade/.test(place),
@@ -77,37 +77,37 @@ function missingMasquerade(one: NodeAttachment, patient: Patient): Finding[] {
   const table = `${family} ${wanting.raw.ipMasqBackend === "iptables" ? "nat" : "cni_masquerade"}`
   return [
     {
-      ...aboutRules(one, patient, wanting.type),
+      ...aboutRules(one, input, wanting.type),
       rule: "missing-masquerade",
       cause: `table ${table}`,
-      what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(patient, table)}`,
-      ofMany: (count) => `${describeTable(patient, table)}: there is no masquerade for ${count} containers`,
+      what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: there is no masquerade for ${count} containers`,
       why: "its packets leave with a source address that no host outside can answer; a firewall's reload may have flushed the rules",
       consequenceOf: ["missing-host-end"],
     },
   ]
 }
 
-function missingPorts(one: NodeAttachment, patient: Patient): Finding[] {
+function missingPorts(one: NodeAttachment, input: DoctorInput): Finding[] {
   if (one.unservedPorts.length === 0) return []
   const ports = someOf("port", [...new Set(one.unservedPorts.map((port) => port.replace(/→\d+/, "")))])
   const hasIptables = pluginsOf(one).some(({ type, raw }) => type === "portmap" && raw.backend === "iptables")
   const table = hasIptables ? "ip nat" : "ip cni_hostports"
   return [
     {
-      ...aboutRules(one, patient, "portmap"),
+      ...aboutRules(one, input, "portmap"),
       rule: "missing-ports",
       affected: [{ ...affectedBy(one), detail: ports }],
       cause: `table ${table}`,
-      what: `no rule leads ${ports} to ${nameOf(one)}: ${describeTable(patient, table)}`,
-      ofMany: (count) => `${describeTable(patient, table)}: no published port leads to ${count} containers`,
+      what: `no rule leads ${ports} to ${nameOf(one)}: ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: no published port leads to ${count} containers`,
       why: "a reload of a firewall, or nft flush ruleset, has removed the rules of published ports",
       consequenceOf: ["missing-host-end"],
     },
   ]
 }
 
-function missingLease(one: NodeAttachment, { node }: Patient): Finding[] {
+function missingLease(one: NodeAttachment, { node }: DoctorInput): Finding[] {
   const plugin = pluginsOf(one).find(({ raw }) => ipamOf(raw)?.type === "host-local")
   if (!plugin || one.sources.includes("lease") || node.unread.some(({ what }) => what === "leases")) return []
   const ipam = plugin.raw.ipam

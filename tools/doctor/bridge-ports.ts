@@ -125,11 +125,11 @@ function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLin
  * Finds bridges with only containers that run the spanning tree protocol: new ports pass nothing for twice the forward
  * delay.
  */
-export const checkSpanningTree: Check = (patient) => {
-  const { attachments, node } = patient
+export const checkSpanningTree: Check = (input) => {
+  const { attachments, node } = input
   const ends = new Set(attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.index ?? []) : [])))
-  return bridgesOf(patient).flatMap((name): Finding[] => {
-    const bridge = linkOnHost(patient, name)
+  return bridgesOf(input).flatMap((name): Finding[] => {
+    const bridge = linkOnHost(input, name)
     const ports = node.links.filter(({ nsid, master }) => nsid === undefined && master === bridge?.index)
     if (!bridge?.hasStp || ports.some(({ index }) => !ends.has(index))) return []
     return [

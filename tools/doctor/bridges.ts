@@ -5,11 +5,11 @@ import {
   bridgeOf,
   type Check,
   cniCommand,
+  type DoctorInput,
   type Finding,
   linkOnHost,
   type Member,
   nameOf,
-  type Patient,
 } from "./finding.ts"
 import { type Command, giveAddress, inOneLine, localRoute, setSysctl, sh } from "./remedy.ts"
 
@@ -19,9 +19,9 @@ const RTN_LOCAL = 2
 const LOCALHOST = "ip cni_hostports localhost"
 
 /** Finds deleted bridges, once for all their containers, and host ends that are not ports of their bridge. */
-export const checkBridges: Check = (patient) =>
-  patient.attachments.flatMap((one): Finding[] => {
-    const lost = lostBridge(one, patient.node)
+export const checkBridges: Check = (input) =>
+  input.attachments.flatMap((one): Finding[] => {
+    const lost = lostBridge(one, input.node)
     if (!lost) return []
     const { bridge, isThere, end } = lost
     const about = {
@@ -38,11 +38,11 @@ export const checkBridges: Check = (patient) =>
           what: `"${end.name}", the host's end of ${nameOf(one)}, is not a port of bridge "${bridge}"`,
           ofMany: (count) => `the host's ends of ${count} containers are not ports of bridge "${bridge}"`,
           why: "the container reaches nothing",
-          ...portRemedy(one, end, bridge, patient, []),
+          ...portRemedy(one, end, bridge, input, []),
         },
       ]
     }
-    const renamed = renamedBridge(one, end, patient)
+    const renamed = renamedBridge(one, end, input)
     if (renamed !== undefined)
       return [
         {
@@ -62,9 +62,9 @@ export const checkBridges: Check = (patient) =>
         what: `bridge "${bridge}" does not exist, and a container needs it: ${nameOf(one)}`,
         ofMany: (count) => `bridge "${bridge}" does not exist, and ${count} containers need it`,
         why: "the containers reach nothing, and nothing reaches them",
-        ...portRemedy(one, end, bridge, patient, [
+        ...portRemedy(one, end, bridge, input, [
           sh`ip link add ${bridge} up type bridge`,
-          ...gatewaysOn(one, patient).map(({ address, device }) => giveAddress(address, device)),
+          ...gatewaysOn(one, input).map(({ address, device }) => giveAddress(address, device)),
           // A new link has the kernel's own settings.
           ...(one.rules.some(({ place }) => place === LOCALHOST)
             ? [setSysctl(`net/ipv4/conf/${bridge}/route_localnet`, 1)]
@@ -75,7 +75,7 @@ export const checkBridges: Check = (patient) =>
   })
 
 /** Returns the present name of a container's bridge: the bridge of its port, if it has the container's gateway. */
-function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Patient): string | undefined {
+function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: DoctorInput): string | undefined {
   const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
   const has = ({ addresses }: NodeLink) => addresses.some((each) => gateways.includes(each.split("/")[0] ?? ""))
   return node.links.find(
@@ -88,13 +88,13 @@ function portRemedy(
   one: NodeAttachment,
   end: NodeLink,
   bridge: string,
-  patient: Patient,
+  input: DoctorInput,
   before: readonly Command[],
 ): Pick<Finding, "remedy" | "note"> {
-  const { vlan, vlanTrunk, hairpinMode, portIsolation } = bridgeKeysOf(one, patient) ?? {}
+  const { vlan, vlanTrunk, hairpinMode, portIsolation } = bridgeKeysOf(one, input) ?? {}
   if (vlan || (Array.isArray(vlanTrunk) && vlanTrunk.length > 0)) {
     return {
-      remedy: cniCommand(patient, "reattach", [ownerComment(one)]),
+      remedy: cniCommand(input, "reattach", [ownerComment(one)]),
       note: "the containers' interfaces are created again, with the same addresses and VLANs",
     }
   }
@@ -108,7 +108,7 @@ function portRemedy(
 }
 
 /** Returns the keys of the plugin bridge at the ADD, or else in the network's file. */
-function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: Patient): JsonObject | undefined {
+function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: DoctorInput): JsonObject | undefined {
   const own = members.find((member) => member.network === network && bridgeOf(member) !== undefined)?.raw
   return recordedPlugins(cached)?.find(({ type }) => type === "bridge")?.raw ?? own
 }
@@ -122,8 +122,8 @@ export function isGateway(member: Member): boolean {
  * Returns the addresses that the host has as a container's gateway, with the container's prefix length. Also returns
  * their interface: the bridge, or the container's VLAN on it.
  */
-export function gatewaysOn(one: NodeAttachment, patient: Patient): { address: string; device: string }[] {
-  const raw = bridgeKeysOf(one, patient)
+export function gatewaysOn(one: NodeAttachment, input: DoctorInput): { address: string; device: string }[] {
+  const raw = bridgeKeysOf(one, input)
   if (!raw || (raw.isGateway !== true && raw.isDefaultGateway !== true)) return []
   const bridge = typeof raw.bridge === "string" && raw.bridge !== "" ? raw.bridge : "cni0"
   const device = raw.vlan ? `${bridge}.${raw.vlan}` : bridge
@@ -134,15 +134,15 @@ export function gatewaysOn(one: NodeAttachment, patient: Patient): { address: st
 }
 
 /** Finds bridges without the address that is the containers' gateway. */
-export const checkGateways: Check = (patient) =>
-  patient.attachments.flatMap((one): Finding[] => {
+export const checkGateways: Check = (input) =>
+  input.attachments.flatMap((one): Finding[] => {
     if (one.isAlive === false) return []
-    return gatewaysOn(one, patient).flatMap(({ address, device }): Finding[] => {
-      const link = linkOnHost(patient, device)
+    return gatewaysOn(one, input).flatMap(({ address, device }): Finding[] => {
+      const link = linkOnHost(input, device)
       const [gateway = ""] = address.split("/")
       if (!link) return []
       const held = link.addresses.some((each) => each.split("/")[0] === gateway)
-      if (held) return isLocal(gateway, link, patient) ? [] : [notLocal(one, gateway, device)]
+      if (held) return isLocal(gateway, link, input) ? [] : [notLocal(one, gateway, device)]
       return [
         {
           rule: "gateway-missing",
@@ -165,7 +165,7 @@ export const checkGateways: Check = (patient) =>
  * Whether the host accepts packets for one of its addresses. Always true for a bridge in a VRF, which uses another
  * table.
  */
-function isLocal(address: string, { master }: NodeLink, { hostTables }: Patient): boolean {
+function isLocal(address: string, { master }: NodeLink, { hostTables }: DoctorInput): boolean {
   const answer = hostTables.routesTo.get(address)
   return answer === undefined || master !== undefined || (typeof answer === "object" && answer.type === RTN_LOCAL)
 }

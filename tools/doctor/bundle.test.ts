@@ -5,7 +5,7 @@ import { join } from "node:path"
 import { version } from "../../package.json"
 import { bundleFiles, writeBundle } from "./bundle.ts"
 import { asJson } from "./report.ts"
-import { attachmentOf, baseOf, drop, linkOf, memberOf, patientOf, ruleOf } from "./testing/patients.ts"
+import { attachmentOf, baseOf, drop, inputOf, linkOf, memberOf, ruleOf } from "./testing/inputs.ts"
 
 const directory = () => mkdtempSync(join(tmpdir(), "cni-bundle-"))
 
@@ -29,7 +29,7 @@ function examinationIn(confDir: string) {
     ...more,
   })
   const counters = { received: { packets: 1n, bytes: 2n, dropped: 0n }, sent: { packets: 3n, bytes: 4n, dropped: 0n } }
-  const patient = patientOf({
+  const input = inputOf({
     readMs: 1000,
     places: { confDir, binDirs: [confDir], cacheDir: "/cache", dataDir: "/data" },
     networks: [
@@ -50,7 +50,7 @@ function examinationIn(confDir: string) {
     },
     sysctls: { "net/ipv4/ip_forward": "1", "net/other": "5" },
   })
-  return { patient, findings: [] }
+  return { input, findings: [] }
 }
 
 test("a bundle has what a maintainer needs", () => {

@@ -36,8 +36,8 @@ export async function writeBundle(file: string, examination: Examination): Promi
 
 /** Returns the files of a bundle: name and content. */
 export function bundleFiles(examination: Examination): Map<string, string> {
-  const { patient } = examination
-  const { node } = patient
+  const { input } = examination
+  const { node } = input
   const files = new Map<string, string>()
   const kernel = kernelVersion()
   const json = (name: string, value: unknown) => files.set(name, `${JSON.stringify(value, plain, 2)}\n`)
@@ -51,18 +51,18 @@ export function bundleFiles(examination: Examination): Map<string, string> {
     unread: node.unread,
   })
   json("doctor.json", asJson(examination))
-  json("attachments.json", patient.attachments.map(attachmentAsJson))
+  json("attachments.json", input.attachments.map(attachmentAsJson))
   json("links.json", node.links)
   json("routes.json", node.routes)
   json(
     "leases.json",
     node.stores.map(({ rangeSets, ...store }) => ({ ...store, rangeSets: rangeSets.map(({ set: _, ...use }) => use) })),
   )
-  json("rules.json", { ...node.rules, ...patient.filter })
-  json("sysctls.json", Object.fromEntries(SYSCTLS.map((name) => [name, patient.sysctl(name) ?? null])))
+  json("rules.json", { ...node.rules, ...input.filter })
+  json("sysctls.json", Object.fromEntries(SYSCTLS.map((name) => [name, input.sysctl(name) ?? null])))
   json(
     "plugins.json",
-    [...neededPlugins(patient).keys()].map((type) => inspectPlugin(type, node.places.binDirs) ?? { type }),
+    [...neededPlugins(input).keys()].map((type) => inspectPlugin(type, node.places.binDirs) ?? { type }),
   )
   for (const { file } of node.networks) files.set(`net.d/${file.slice(file.lastIndexOf("/") + 1)}`, readRedacted(file))
   for (const { network, containerId, ifName, netns, args, capabilityArgs, result, config } of node.cache) {

@@ -57,7 +57,7 @@ Examples:
     const runtime = runtimeOf(args, terminal)
     const question = { network, flags: placeFlags(args) }
     const examination = await examine(places, runtime, question)
-    const { node, attachments } = examination.patient
+    const { node, attachments } = examination.input
     requireNetwork(network, networksOf(node, attachments, network))
     const bundle = text(args, "bundle")
     if (bundle !== undefined) {
@@ -72,7 +72,7 @@ Examples:
     const left = deletions.length > 0 ? await examine(places, runtime, question) : examination
     const failures = deletions.flatMap((deletion) => {
       const reason = reasons.get(deletion)
-      const remains = reason === undefined ? remainsOf(deletion, left.patient.node) : [reason]
+      const remains = reason === undefined ? remainsOf(deletion, left.input.node) : [reason]
       return remains.map((each) => `Cannot delete what is left of ${nameOf(deletion.orphan)}: ${each}`)
     })
     print(args, terminal, {
@@ -96,12 +96,12 @@ function placeFlags(args: Arguments): string[] {
 /** The exit code of a fix that failed. */
 const FIX_FAILED = 1
 
-function planDeletions({ findings, patient }: Examination): Deletion[] {
+function planDeletions({ findings, input }: Examination): Deletion[] {
   const fixable = findings.filter(({ isFixable }) => isFixable)
   const orphans = new Set(
     fixable.flatMap(({ affected = [] }) => affected.flatMap(({ attachment }) => attachment ?? [])),
   )
-  return [...orphans].map((orphan) => planDeletion(orphan, patient))
+  return [...orphans].map((orphan) => planDeletion(orphan, input))
 }
 
 /** Carries out all deletions, and returns the errors of failed ones. */

@@ -2,7 +2,7 @@ import { NeighbourState, RT_TABLE_MAIN, RTN_UNICAST, RTPROT_KERNEL } from "../..
 import { AF_INET6, familyOf, formatCidr, formatIp, parseIp, sameBytes } from "../../pkg/types/mod.ts"
 import { CLOSED, takesFrames } from "../node/mod.ts"
 import { about } from "./containers.ts"
-import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import {
   type Address,
   type Examined,
@@ -22,14 +22,14 @@ import { ofOthers, sh } from "./remedy.ts"
  * Finds addresses and routes of a result that are missing in the container: only the first one, because others follow
  * from it.
  */
-export const checkContainerRoutes: Check = (patient) =>
-  patient.examined.flatMap((examined) => {
+export const checkContainerRoutes: Check = (input) =>
+  input.examined.flatMap((examined) => {
     const { interfaces } = examined
     if (interfaces.some(({ link, addresses }) => link === undefined || (!isUp(link) && addresses.length > 0))) return []
     if (interfaces.some((one) => isTakenOver(examined, one))) return []
-    const lost = interfaces.flatMap((one) => lostAddresses(examined, one, patient))
+    const lost = interfaces.flatMap((one) => lostAddresses(examined, one, input))
     if (lost.length > 0) return lost
-    return [...lostRoutes(examined), ...closedRoutes(examined), ...wrongNeighbours(examined, patient)]
+    return [...lostRoutes(examined), ...closedRoutes(examined), ...wrongNeighbours(examined, input)]
   })
 
 /**
@@ -41,7 +41,7 @@ function isTakenOver({ inside }: Examined, { link, addresses }: ExaminedInterfac
   return isBare && link !== undefined && takesFrames(inside.path, link.index)
 }
 
-function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Patient): Finding[] {
+function lostAddresses(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding[] {
   const { inside, plugins } = examined
   const { link, addresses, name } = one
   const missing = addresses.filter((address) => !hasAddress(inside, link, address))
@@ -49,7 +49,7 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Pati
   const hasOther = inside.addresses?.some(({ index, scope }) => index === link?.index && scope === 0)
   if (link === undefined || missing.length === 0 || (isLeased && hasOther)) return []
   const { common, what, ofMany } = about(examined, one)
-  const holder = holderOf(missing, examined, patient)
+  const holder = holderOf(missing, examined, input)
   return [
     {
       ...common,
@@ -69,7 +69,7 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, patient: Pati
 function holderOf(
   addresses: readonly Address[],
   { one, inside }: Examined,
-  { examined }: Patient,
+  { examined }: DoctorInput,
 ): Examined | undefined {
   return examined.find(
     (other) =>
@@ -176,7 +176,7 @@ function instead(wanted: WantedRoute, { inside }: Examined): string {
 /**
  * Finds permanent neighbor entries for gateways and other containers with a wrong MAC, and gateways that do not answer.
  */
-function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
+function wrongNeighbours(examined: Examined, input: DoctorInput): Finding[] {
   const { inside, interfaces } = examined
   return (inside.neighbours ?? []).flatMap((neighbour): Finding[] => {
     const one = interfaces.find(({ link }) => link?.index === neighbour.index)
@@ -185,7 +185,7 @@ function wrongNeighbours(examined: Examined, patient: Patient): Finding[] {
     const { common, what, ofMany } = about(examined, one)
     const ip = formatIp(neighbour.ip)
     if (neighbour.state & NeighbourState.Permanent) {
-      const real = macsOf(neighbour.ip, patient)
+      const real = macsOf(neighbour.ip, input)
       if (real.length === 0 || real.includes(neighbour.mac)) return []
       return [
         {
@@ -241,7 +241,7 @@ function gatewaysOf({ one }: Examined): Uint8Array[] {
 }
 
 /** Returns the MACs of the links that have an address: the host's, and those of other containers. */
-export function macsOf(ip: Uint8Array, { node, examined }: Patient): string[] {
+export function macsOf(ip: Uint8Array, { node, examined }: DoctorInput): string[] {
   const text = formatIp(ip)
   const onHost = node.links.filter(
     ({ nsid, addresses }) => nsid === undefined && addresses.some((each) => each.split("/")[0] === text),

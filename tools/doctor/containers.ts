@@ -2,7 +2,7 @@ import { IFF_NOARP, OperState } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import { ignoringArp, NO_ANSWERS } from "./arp.ts"
 import { about as madeAnew } from "./attachments.ts"
-import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import {
   type Examined,
   type ExaminedInterface,
@@ -50,13 +50,13 @@ export const checkInsides: Check = ({ attachments, insides }) =>
  * Finds interfaces in containers that are missing, down, or different from ADD's result: only the first fault of each,
  * because others follow from it.
  */
-export const checkContainerLinks: Check = (patient) =>
-  patient.examined.flatMap((examined) =>
+export const checkContainerLinks: Check = (input) =>
+  input.examined.flatMap((examined) =>
     examined.interfaces.flatMap((one) => {
-      const found = lostLink(examined, one, patient) ?? withoutCarrier(examined, one, patient)
+      const found = lostLink(examined, one, input) ?? withoutCarrier(examined, one, input)
       return found
         ? [found]
-        : [...changedMac(examined, one), ...changedMtu(examined, one, patient), ...withoutArp(examined, one)]
+        : [...changedMac(examined, one), ...changedMtu(examined, one, input), ...withoutArp(examined, one)]
     }),
   )
 
@@ -71,12 +71,12 @@ export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name
   } as const
 }
 
-function lostLink(examined: Examined, one: ExaminedInterface, patient: Patient): Finding | undefined {
+function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding | undefined {
   const { inside } = examined
   const { link, addresses } = one
   const { common, what, ofMany } = about(examined, one)
   if (inside.links === undefined) return undefined
-  if (link === undefined) return missingLink(examined, one, patient)
+  if (link === undefined) return missingLink(examined, one, input)
   if (isUp(link) || addresses.length === 0) return undefined
   return {
     ...common,
@@ -90,7 +90,7 @@ function lostLink(examined: Examined, one: ExaminedInterface, patient: Patient):
 }
 
 /** Finds a missing interface. A link with the MAC of the result that no attachment names is the renamed interface. */
-function missingLink(examined: Examined, one: ExaminedInterface, patient: Patient): Finding {
+function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding {
   const { inside, linkNames } = examined
   const { common, what, ofMany } = about(examined, one)
   const renamed = inside.links?.filter((link) => link.mac.toLowerCase() === one.mac && !linkNames.has(link.name)) ?? []
@@ -109,7 +109,7 @@ function missingLink(examined: Examined, one: ExaminedInterface, patient: Patien
       why: "CHECK fails, programs that use the interface's name fail, and the DEL of some plugins leaves the interface",
       remedy: inContainer(inside, renameCommands(examined, one, other.name)),
     }
-  const { remedy, note } = madeAnew(examined.one, patient)
+  const { remedy, note } = madeAnew(examined.one, input)
   return {
     ...base,
     what: `${what} does not exist`,
@@ -124,7 +124,7 @@ function missingLink(examined: Examined, one: ExaminedInterface, patient: Patien
  * Finds an interface that is up without a carrier, because its lower device is down. The host's end of a veth pair has
  * its own finding.
  */
-function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding | undefined {
+function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding | undefined {
   const { link } = one
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined
   const { operState, carrier, link: parent, linkNetnsId } = link.attributes
@@ -175,7 +175,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
 }
 
 /** Finds an MTU above the other end's, which drops larger packets. A smaller MTU, as tuning sets it, is harmless. */
-function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Patient): Finding[] {
+function changedMtu(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding[] {
   const { name, link } = one
   const end = examined.one.link
   if (link?.kind !== "veth" || end === undefined || end.nsid !== undefined || end.index !== link.attributes.link)

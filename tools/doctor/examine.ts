@@ -17,7 +17,7 @@ import { canInstall } from "../plugin-source.ts"
 import { inspectPlugin, type PluginBinary } from "./binaries.ts"
 import { byCause } from "./causes.ts"
 import { checks } from "./checks.ts"
-import { containerLinks, type Finding, type Member, type Patient, readSysctl } from "./finding.ts"
+import { containerLinks, type DoctorInput, type Finding, type Member, readSysctl } from "./finding.ts"
 import { examinedOf } from "./inside.ts"
 import { samplesOfClosed } from "./outside.ts"
 import { settingsOf } from "./settings.ts"
@@ -26,7 +26,7 @@ import { dnsServersOf } from "./uplinks.ts"
 
 /** The checked objects and the findings, one for each cause. */
 export interface Examination {
-  readonly patient: Patient
+  readonly input: DoctorInput
   readonly findings: readonly Finding[]
 }
 
@@ -42,33 +42,33 @@ export async function examine(
   runtime: Runtime,
   { network, flags = [] }: Question = {},
 ): Promise<Examination> {
-  const patient = readPatient(places, flags)
-  const findings = checks.flatMap((check) => check(patient))
-  for (const { network: found } of patient.node.networks) {
-    const isTwice = patient.node.networks.find((each) => each.network?.name === found?.name)?.network !== found
+  const input = readInput(places, flags)
+  const findings = checks.flatMap((check) => check(input))
+  for (const { network: found } of input.node.networks) {
+    const isTwice = input.node.networks.find((each) => each.network?.name === found?.name)?.network !== found
     if (found && !isTwice && (network === undefined || found.name === network))
       findings.push(...(await checkStatus(runtime, found)))
   }
-  return { patient, findings: told(findings, network) }
+  return { input, findings: foundIn(findings, network) }
 }
 
 /** Reads the node once and runs every check on it, without running any plugin. */
 export function examineNode(places: NodePlaces, { network, flags = [] }: Question = {}): Examination {
-  const patient = readPatient(places, flags)
-  const findings = checks.flatMap((check) => check(patient))
-  return { patient, findings: told(findings, network) }
+  const input = readInput(places, flags)
+  const findings = checks.flatMap((check) => check(input))
+  return { input, findings: foundIn(findings, network) }
 }
 
 /**
  * Returns the findings about a network, one for each cause, errors first. A finding about the node as a whole concerns
  * every network.
  */
-function told(findings: readonly Finding[], network: string | undefined): Finding[] {
+function foundIn(findings: readonly Finding[], network: string | undefined): Finding[] {
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
   return byCause(findings.filter(isAsked)).sort(bySeverity)
 }
 
-function readPatient(places: NodePlaces, flags: readonly string[]): Patient {
+function readInput(places: NodePlaces, flags: readonly string[]): DoctorInput {
   const node = readNode(places)
   const attachments = attachmentsOf(node)
   const insides = readInsides(attachments, settingsOf)
@@ -105,7 +105,7 @@ function tryReadFilter(): FilterView | undefined {
  * Returns the traffic control filters, or undefined if the kernel does not answer, which `cannot-look` reports for the
  * links.
  */
-function tryReadTraffic(read: Pick<Patient, "node" | "attachments" | "members">): Patient["traffic"] {
+function tryReadTraffic(read: Pick<DoctorInput, "node" | "attachments" | "members">): DoctorInput["traffic"] {
   const names = new Set(containerLinks(read))
   try {
     return readTrafficFilters(read.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name)))
@@ -114,7 +114,7 @@ function tryReadTraffic(read: Pick<Patient, "node" | "attachments" | "members">)
   }
 }
 
-const noTables: Patient["hostTables"] = {
+const noTables: DoctorInput["hostTables"] = {
   rules: [],
   withoutMain: [],
   routes: [],
@@ -128,7 +128,7 @@ const noTables: Patient["hostTables"] = {
 }
 
 /** Returns empty tables if the kernel does not answer, which `cannot-look` reports for the routes. */
-function tryReadHostTables(examined: Patient["examined"], node: Patient["node"]): Patient["hostTables"] {
+function tryReadHostTables(examined: DoctorInput["examined"], node: DoctorInput["node"]): DoctorInput["hostTables"] {
   const { links } = node
   const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))
   const bridges = links.filter(({ nsid, kind, index }) => nsid === undefined && kind === "bridge" && masters.has(index))
@@ -144,7 +144,7 @@ function tryReadHostTables(examined: Patient["examined"], node: Patient["node"])
   }
 }
 
-function membersOf({ networks, cache, places }: Patient["node"]): Member[] {
+function membersOf({ networks, cache, places }: DoctorInput["node"]): Member[] {
   const members = new Map<string, Member>()
   const add = (network: string, { type, raw }: Pick<Member, "type" | "raw">) => {
     members.getOrInsert(`${network} ${JSON.stringify(raw)}`, { network, type, raw })

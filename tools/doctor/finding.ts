@@ -78,7 +78,7 @@ export interface Affected {
 }
 
 /** The input of the checks. */
-export interface Patient {
+export interface DoctorInput {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
   /** The namespaces of living containers, by path. */
@@ -114,7 +114,7 @@ export interface Member {
 }
 
 /** Checks one subject. Changes nothing, and never throws for a missing object. */
-export type Check = (patient: Patient) => Finding[]
+export type Check = (input: DoctorInput) => Finding[]
 
 /** Reads a value below /proc/sys in this namespace. Returns undefined if the kernel has none. */
 export function readSysctl(path: string): string | undefined {
@@ -126,7 +126,7 @@ export function readSysctl(path: string): string | undefined {
 }
 
 /** Returns the host's link with a name. */
-export function linkOnHost({ node }: Patient, name: string): NodeLink | undefined {
+export function linkOnHost({ node }: DoctorInput, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
 }
 
@@ -137,32 +137,32 @@ export function bridgeOf({ type, raw }: Member): string | undefined {
 }
 
 /** Returns the bridges of a node's networks without duplicates. */
-export function bridgesOf({ members }: Pick<Patient, "members">): string[] {
+export function bridgesOf({ members }: Pick<DoctorInput, "members">): string[] {
   return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
 }
 
 /** Returns the host's interfaces that receive containers' packets: existing bridges, their VLANs, and veth ends. */
-export function containerLinks(patient: Pick<Patient, "node" | "attachments" | "members">): string[] {
-  const bridges = new Set(bridgesOf(patient))
+export function containerLinks(input: Pick<DoctorInput, "node" | "attachments" | "members">): string[] {
+  const bridges = new Set(bridgesOf(input))
   const isVlan = (name: string) => name.includes(".") && bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
   const isOfBridge = (name: string) => bridges.has(name) || isVlan(name)
-  const own = patient.node.links.filter(({ name, nsid }) => nsid === undefined && isOfBridge(name))
-  const ends = patient.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
+  const own = input.node.links.filter(({ name, nsid }) => nsid === undefined && isOfBridge(name))
+  const ends = input.attachments.flatMap(({ link }) => (link?.nsid === undefined ? (link?.name ?? []) : []))
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
 
 /** Returns those of them that route packets: not bridge ports, whose IPv4 settings the kernel never uses. */
-export function routedLinks(patient: Patient): string[] {
-  const { links } = patient.node
+export function routedLinks(input: DoctorInput): string[] {
+  const { links } = input.node
   const onHost = links.filter(({ nsid }) => nsid === undefined)
   const bridges = new Set(onHost.filter(({ kind }) => kind === "bridge").map(({ index }) => index as number))
-  const ofAttachments = patient.attachments.flatMap(({ link }) => link ?? [])
+  const ofAttachments = input.attachments.flatMap(({ link }) => link ?? [])
   const byName = new Map([...ofAttachments, ...onHost].map((link) => [link.name, link]))
   const isPort = (name: string) => {
     const master = byName.get(name)?.master
     return master !== undefined && bridges.has(master)
   }
-  return containerLinks(patient).filter((name) => !isPort(name))
+  return containerLinks(input).filter((name) => !isPort(name))
 }
 
 /** Returns the name of an attachment for messages. */
@@ -187,7 +187,7 @@ export function someOf(noun: string, list: readonly string[]): string {
 
 /** Returns a command of this tool, with the flags that doctor used for the node's files. */
 export function cniCommand(
-  { flags }: Pick<Patient, "flags">,
+  { flags }: Pick<DoctorInput, "flags">,
   verb: string,
   words: readonly string[],
   own: readonly string[] = [],
@@ -205,7 +205,7 @@ function withoutConfDir(flags: readonly string[]): string[] {
  * Returns the command that installs this suite's plugins into a directory, or a sentence if the command would fail when
  * pasted.
  */
-export function installCommand({ canInstall }: Patient, directory: string, adopt = false): Command | string {
+export function installCommand({ canInstall }: DoctorInput, directory: string, adopt = false): Command | string {
   if (!canInstall(directory, adopt))
     return `install the plugins into ${directory} by "cni install" of their archive or package: beside this tool they are incomplete, or others placed files there`
   if (adopt) return sh`cni install --bin-dir ${directory} --adopt`

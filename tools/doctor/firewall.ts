@@ -6,7 +6,7 @@ import {
   dropsAlso,
   formatPlace,
   HostKernel,
-  type SharedGround,
+  type SharedState,
   type Stop,
   share,
   type Walk,
@@ -14,7 +14,7 @@ import {
   walkFromHost,
   walkInbound,
 } from "../packets/mod.ts"
-import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import { linkTowards } from "./host-routes.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
@@ -76,7 +76,7 @@ const kinds: readonly Kind[] = [
     severity: "error",
     why: HOST_WHY,
     attempts: ({ examined, address }, _, at) =>
-      linkTowards(examined, at.patient) === undefined
+      linkTowards(examined, at.input) === undefined
         ? []
         : toEach(address.ip, [0, 80, 8080]).map((to) => at.fromHost(examined, to)),
   },
@@ -119,13 +119,13 @@ function toEach(ip: Uint8Array, ports: readonly number[]): Destination[] {
 
 /** The packet evaluations of one node. */
 export class Walks {
-  readonly patient: Patient
-  readonly ground: SharedGround
+  readonly input: DoctorInput
+  readonly state: SharedState
 
-  constructor(patient: Patient, kernel: HostKernel) {
-    const { node, attachments, filter } = patient
-    this.patient = patient
-    this.ground = share({ node, attachments, filter }, kernel)
+  constructor(input: DoctorInput, kernel: HostKernel) {
+    const { node, attachments, filter } = input
+    this.input = input
+    this.state = share({ node, attachments, filter }, kernel)
   }
 
   from({ one }: Examined, to: Destination): Attempt {
@@ -134,7 +134,7 @@ export class Walks {
       walk: () => {
         using sandbox = one.netns === undefined ? undefined : Netns.find(one.netns)
         return sandbox
-          ? walk({ ...this.ground, attachment: one }, sandbox, to)
+          ? walk({ ...this.state, attachment: one }, sandbox, to)
           : { hops: [], stop: undefined, isUnrouted: false }
       },
     }
@@ -142,18 +142,18 @@ export class Walks {
 
   fromHost({ one }: Examined, to: Destination): Attempt {
     const what = `${describe(to)} from the host to ${formatPlace(to.ip, to.port)} of ${nameOf(one)}`
-    return { what, walk: () => walkFromHost(this.ground, to) }
+    return { what, walk: () => walkFromHost(this.state, to) }
   }
 
   fromOutside({ one }: Examined, source: Uint8Array, to: Omit<Destination, "ip">): Attempt {
     const what = `${describe(to)} from outside (${formatIp(source)}) to published port ${to.port} of ${nameOf(one)}`
-    return { what, walk: () => walkInbound(this.ground, { source, destination: to }) }
+    return { what, walk: () => walkInbound(this.state, { source, destination: to }) }
   }
 
   /** Returns the first port of a container that is published on all addresses of the host. */
   portsOf({ one }: Examined, { ip }: Address): Omit<Destination, "ip">[] {
     const isOwn = (to: string) => to.startsWith(familyOf(ip) === AF_INET ? `${formatIp(ip)}:` : `[${formatIp(ip)}]:`)
-    const { ports } = this.patient.node.rules
+    const { ports } = this.input.node.rules
     const own = ports.filter(({ to, hostPort }) => /^\d+\//.test(hostPort) && isOwn(to))
     const isKnown = own.find(({ protocol }) => protocol === "tcp" || protocol === "udp")
     return isKnown && one.isAlive !== false ? [{ port: isKnown.port, protocol: isKnown.protocol as "tcp" | "udp" }] : []
@@ -161,7 +161,7 @@ export class Walks {
 
   isOfHost(ip: Uint8Array): boolean {
     const text = formatIp(ip)
-    const { links } = this.patient.node
+    const { links } = this.input.node
     return links.some(
       ({ nsid, addresses }) => nsid === undefined && addresses.some((each) => each.split("/")[0] === text),
     )
@@ -169,7 +169,7 @@ export class Walks {
 
   isRouted(family: Family): boolean {
     const all = family === AF_INET ? "0.0.0.0/0" : "::/0"
-    return this.patient.node.routes.some(({ dst, isClosed }) => dst === all && !isClosed)
+    return this.input.node.routes.some(({ dst, isClosed }) => dst === all && !isClosed)
   }
 }
 
@@ -178,15 +178,15 @@ function describe({ protocol, port }: Omit<Destination, "ip">): string {
 }
 
 /** Finds rules of other programs that drop packets that each network needs, or the answers to them. */
-export const checkFirewall: Check = (patient) => {
-  const { filter, examined } = patient
+export const checkFirewall: Check = (input) => {
+  const { filter, examined } = input
   const foreign = (filter?.bases ?? []).filter(({ table, type }) => type === "filter" && !OURS.test(table.name))
   const isEmpty = ({ table, name }: (typeof foreign)[number]) =>
     !filter?.rules.some(({ chain }) => chain.name === name && chain.table.name === table.name)
   if (foreign.every((base) => base.policy === "accept" && isEmpty(base))) return []
   const isPerInterface = foreign.some(({ table, devices }) => table.family === "bridge" || devices !== undefined)
   using kernel = new HostKernel()
-  const walks = new Walks(patient, kernel)
+  const walks = new Walks(input, kernel)
   const living = examined.filter(({ one }) => one.isAlive !== false && one.netns !== undefined)
   const networks = Map.groupBy(living, ({ one }) => one.network)
   const findings = [AF_INET, AF_INET6].flatMap((family) =>
@@ -228,14 +228,14 @@ function lostOf(kind: Kind, members: readonly Member[], isPerInterface: boolean,
   if (first === undefined) return []
   if (lost.length < asked.length) {
     const single = lost.filter(({ lost: { stop } }) => stop.device !== undefined || stop.base.table.family === "bridge")
-    return single.map(({ member, lost: found }) => findingOf(kind, found, [member], walks.patient))
+    return single.map(({ member, lost: found }) => findingOf(kind, found, [member], walks.input))
   }
   const isPolicy = ({ lost: { stop }, member }: (typeof lost)[number]) =>
     [stop.packet.original.source, stop.packet.original.destination]
       .filter((ip) => kind.isBetween || sameBytes(ip, member.address.ip))
       .some((ip) => isAboutOne(stop, ip, member.address.gateway, walks))
   if ((kind.isBetween || members.length === 1) && lost.every(isPolicy)) return []
-  return [findingOf(kind, first.lost, members, walks.patient)]
+  return [findingOf(kind, first.lost, members, walks.input)]
 }
 
 /** Returns the first, the middle, and the last member. */
@@ -256,21 +256,21 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
 }
 
 /** Whether rules name an address of a container. They exclude its neighbor, so they are a policy. */
-function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { ground }: Walks): boolean {
+function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { state }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))
-  return neighbour !== undefined && !dropsAlso(ground, stop, own, neighbour)
+  return neighbour !== undefined && !dropsAlso(state, stop, own, neighbour)
 }
 
 function findingOf(
   kind: Kind,
   { stop, what, isAnswer }: Lost,
   members: readonly Member[],
-  patient: Patient,
+  input: DoctorInput,
 ): FoundDrop {
   const { base, rule, device } = stop
   const { table, hook } = base
-  const maker = patient.filter && makerOf(patient.filter, table.name)
+  const maker = input.filter && makerOf(input.filter, table.name)
   const at = device === undefined ? "" : ` at "${device}"`
   const place = `table ${table.family} ${table.name}, chain ${base.name}${maker === undefined ? "" : ` (made by ${maker})`}`
   const packet = isAnswer ? `the answer to ${what}` : what
@@ -280,7 +280,7 @@ function findingOf(
       : `a rule in ${place} drops ${packet}${at}: chain ${rule.chain.name}, handle ${rule.handle}`
   const name = nameOfStop(stop)
   const isForwarded = name === "forward-drop" || name === "forward-drop-rule"
-  const via = members[0] && linkTowards(members[0].examined, patient)?.name
+  const via = members[0] && linkTowards(members[0].examined, input)?.name
   const hint = via === undefined || !isForwarded ? "" : hintOf(maker, via)
   const finding: Finding = {
     rule: name,

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Lab } from "../../pkg/libcni/testing/lab.ts"
 import { carryOut, describeDeletion, isDeletable, planDeletion } from "./fix.ts"
-import { attachmentOf, cachedOf, patientOf } from "./testing/patients.ts"
+import { attachmentOf, cachedOf, inputOf } from "./testing/inputs.ts"
 
 const inFile = { name: "pods", plugins: [{ type: "ptp" }, { type: "tuning" }] }
 const networks = [
@@ -20,25 +20,25 @@ const stores = [
 
 test("an orphan is deleted by what ADD was called with, or else by the network's file", () => {
   const cached = cachedOf([{ type: "bridge" }, { type: "portmap" }])
-  const planned = (more: object) => describeDeletion(planDeletion(attachmentOf(more), patientOf({ networks })))
+  const planned = (more: object) => describeDeletion(planDeletion(attachmentOf(more), inputOf({ networks })))
   expect(planned(cached)).toBe("DEL of pods/c1/eth0 by portmap, bridge")
   expect(planned({})).toBe("DEL of pods/c1/eth0 by tuning, ptp")
   expect(planned(cachedOf("no JSON"))).toBe("DEL of pods/c1/eth0 by tuning, ptp")
 })
 
 test("without a configuration its leases are released, of its own stores alone", () => {
-  const deletion = planDeletion(attachmentOf(), patientOf({ stores }))
+  const deletion = planDeletion(attachmentOf(), inputOf({ stores }))
   expect(deletion).toEqual({ orphan: attachmentOf(), network: undefined, stores: ["/own"] })
   expect(describeDeletion(deletion)).toBe(
     "release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)",
   )
   expect(isDeletable(deletion)).toBe(true)
-  expect(isDeletable(planDeletion(attachmentOf(), patientOf()))).toBe(false)
+  expect(isDeletable(planDeletion(attachmentOf(), inputOf()))).toBe(false)
 })
 
 test("rules that name no interface are deleted by themselves, also where there is a configuration", () => {
   const rules = [{ place: "ip nat POSTROUTING", backend: "iptables", owner: 'name: "pods" id: "c1"' }] as const
-  const deletion = planDeletion(attachmentOf({ ifName: "", rules }), patientOf({ networks }))
+  const deletion = planDeletion(attachmentOf({ ifName: "", rules }), inputOf({ networks }))
   expect(isDeletable(deletion)).toBe(true)
   expect(describeDeletion(deletion)).toBe(
     "delete the rules in ip nat POSTROUTING of pods/c1 (they name no interface for a DEL)",
@@ -52,7 +52,7 @@ test("the plugins are called as they were for ADD, and without a namespace", asy
   const capabilityArgs = { mac: "02:00:00:00:00:01" }
   const plugins = [{ type: "one", capabilities: { mac: true } }]
   const orphan = attachmentOf({ ...cachedOf(plugins, { args, capabilityArgs }), netns: "/run/netns/gone" })
-  await carryOut(planDeletion(orphan, patientOf()), lab.runtime)
+  await carryOut(planDeletion(orphan, inputOf()), lab.runtime)
   expect(lab.calls).toMatchObject([
     {
       verb: "DEL",
@@ -65,7 +65,7 @@ test("the plugins are called as they were for ADD, and without a namespace", asy
   ])
   const other = planDeletion(
     attachmentOf(),
-    patientOf({
+    inputOf({
       networks: [
         {
           network: {

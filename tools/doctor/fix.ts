@@ -2,7 +2,7 @@ import { release, Store } from "../../ipam/host-local/main.ts"
 import { type Attachment, delNetwork, type Network, type Runtime } from "../../pkg/libcni/mod.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedNetwork } from "../node/mod.ts"
-import type { Patient } from "./finding.ts"
+import type { DoctorInput } from "./finding.ts"
 
 /**
  * The deletion of an orphan: by DEL of its network's plugins. Without a configuration or a known interface, only its
@@ -15,7 +15,7 @@ export interface Deletion {
 }
 
 /** Plans the deletion of an orphan. */
-export function planDeletion(orphan: NodeAttachment, { node }: Pick<Patient, "node">): Deletion {
+export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput, "node">): Deletion {
   const ofFile = node.networks.find(({ network }) => network?.name === orphan.network)?.network
   const stores = node.stores.filter(({ network, leases }) => {
     const isHolder = ({ holder }: (typeof leases)[number]) =>

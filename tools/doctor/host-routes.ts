@@ -11,7 +11,7 @@ import {
 } from "../../pkg/types/mod.ts"
 import { lostBridge, type NodeLink } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
-import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
@@ -19,18 +19,18 @@ import { type Command, ofOthers, sh } from "./remedy.ts"
 export const RTN_LOCAL = 2
 
 /** Finds addresses of containers that the host itself has, or routes elsewhere. */
-export const checkHostRoutes: Check = (patient) =>
-  patient.examined.flatMap((examined) => {
-    const out = linkTowards(examined, patient)
+export const checkHostRoutes: Check = (input) =>
+  input.examined.flatMap((examined) => {
+    const out = linkTowards(examined, input)
     const addresses = examined.interfaces.flatMap((one) => (one.link?.kind === "veth" ? one.addresses : []))
-    return addresses.flatMap((address) => (out ? hostFault(examined, address, out, patient) : []))
+    return addresses.flatMap((address) => (out ? hostFault(examined, address, out, input) : []))
   })
 
 /**
  * Returns the bridge with the container's gateway, or the host's end of a point-to-point pair. Returns undefined if the
  * host does not route.
  */
-export function linkTowards(examined: Examined, { node }: Patient): NodeLink | undefined {
+export function linkTowards(examined: Examined, { node }: DoctorInput): NodeLink | undefined {
   const { one, plugins } = examined
   const end = one.link
   if (end === undefined || end.nsid !== undefined || !end.isUp || lostBridge(one, node)) return undefined
@@ -46,8 +46,8 @@ export function linkTowards(examined: Examined, { node }: Patient): NodeLink | u
   return has(bridge) ? bridge : node.links.find((link) => link.nsid === undefined && isOnBridge(link) && has(link))
 }
 
-function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: Patient): Finding[] {
-  const { hostTables, node } = patient
+function hostFault({ one }: Examined, address: Address, out: NodeLink, input: DoctorInput): Finding[] {
+  const { hostTables, node } = input
   const ip = formatIp(address.ip)
   const answer = hostTables.routesTo.get(ip)
   if (answer === undefined) return []
@@ -96,7 +96,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
       ...about,
       rule: "host-route-missing",
       cause: `route ${to} by ${out.name}`,
-      what: `the host has no route to ${to} by "${out.name}", where ${nameOf(one)} is${instead(answer, patient)}`,
+      what: `the host has no route to ${to} by "${out.name}", where ${nameOf(one)} is${instead(answer, input)}`,
       ofMany: (count) => `the host has no route to ${to} by "${out.name}", where ${count} containers are`,
       why,
       remedy: isShared ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
@@ -105,7 +105,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, patient: 
   ]
 }
 
-function instead(answer: ListedRoute | string, { node }: Patient): string {
+function instead(answer: ListedRoute | string, { node }: DoctorInput): string {
   if (typeof answer === "string") return ""
   const dev = node.links.find(({ index, nsid }) => nsid === undefined && index === answer.index)?.name
   return dev === undefined ? "" : `: it sends there by "${dev}"`

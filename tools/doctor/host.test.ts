@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { checkClock, checkDisk, checkUnread } from "./host.ts"
-import { attachmentOf, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, inputOf, printed } from "./testing/inputs.ts"
 
 test("a clock that stands more than a minute before what has been written", () => {
   const at = (addedMs: number | undefined) =>
-    told(
+    printed(
       checkClock(
-        patientOf({
+        inputOf({
           readMs: 1000,
           attachments: [attachmentOf(), attachmentOf(addedMs === undefined ? {} : { addedMs })],
         }),
@@ -27,9 +27,9 @@ set the clock: timedatectl shows whether it is set by the network, and timedatec
 test("parts of the node that could not be read, the packet filter among them", () => {
   const filter = { bases: [], rules: [] }
   expect(
-    told(
+    printed(
       checkUnread(
-        patientOf({
+        inputOf({
           unread: [
             { what: "leases", reason: "EACCES" },
             { what: "rules", reason: "EPERM" },
@@ -49,12 +49,12 @@ the kernel's nf_tables cannot be asked
 masquerade and port mappings need it, unless a configuration names the backend iptables
 modprobe nf_tables`,
   ])
-  expect(checkUnread(patientOf({ filter }))).toEqual([])
+  expect(checkUnread(inputOf({ filter }))).toEqual([])
 })
 
 test("a file system with room says nothing, also where the directories do not exist yet", () => {
   const directory = mkdtempSync(join(tmpdir(), "cni-disk-"))
   const places = { confDir: "", binDirs: [], cacheDir: directory, dataDir: join(directory, "a/b/c") }
-  expect(told(checkDisk(patientOf({ places, stores: [{ directory: join(directory, "x") }] })))).toEqual([])
+  expect(printed(checkDisk(inputOf({ places, stores: [{ directory: join(directory, "x") }] })))).toEqual([])
   rmSync(directory, { recursive: true })
 })

@@ -3,7 +3,7 @@ import type { IpsecPolicy } from "../../pkg/netlink/mod.ts"
 import { AF_INET, parseCidr } from "../../pkg/types/mod.ts"
 import { type HostIpsec, noIpsec } from "../node/mod.ts"
 import { checkIpsec } from "./ipsec.ts"
-import { attachmentOf, linkOf, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, inputOf, linkOf, printed } from "./testing/inputs.ts"
 
 const cidr = (text: string) => parseCidr(text) ?? expect.unreachable()
 const policy = (
@@ -26,9 +26,9 @@ const policy = (
 const tunnel = { dst: Uint8Array.of(192, 0, 2, 9), protocol: 50, reqid: 7, isTunnel: true }
 const wrapping = { isBlocking: false, templates: [{ ...tunnel, isOptional: false }] }
 const found = (policies: IpsecPolicy[], more: Partial<HostIpsec> = {}) =>
-  told(
+  printed(
     checkIpsec(
-      patientOf({
+      inputOf({
         attachments: [attachmentOf({ addresses: ["10.85.0.2/24"] })],
         links: [linkOf(2, "cni0", { kind: "bridge", addresses: ["10.85.0.1/24"] })],
         tables: { ipsec: { ...noIpsec, policies, ...more } },

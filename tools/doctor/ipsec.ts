@@ -1,18 +1,18 @@
 import type { IpsecDirection } from "../../pkg/netlink/mod.ts"
 import { type Cidr, contains, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { describePolicy, type FoundPolicy, policiesOf, whyBlocked } from "../node/mod.ts"
-import { affectedBy, type Check, type Finding, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding } from "./finding.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
 /** Finds IPsec policies that drop all packets that containers send or receive. */
-export const checkIpsec: Check = (patient) => {
-  const { attachments, hostTables } = patient
+export const checkIpsec: Check = (input) => {
+  const { attachments, hostTables } = input
   const { ipsec } = hostTables
   if (ipsec.policies.length === 0 && ipsec.blockedByDefault.length === 0) return []
   const found = attachments.flatMap((one) =>
     one.addresses.flatMap((text) => {
       const ip = parseCidr(text)?.ip
-      return ip === undefined ? [] : blockersOf(ip, patient).map((blocker) => ({ one, blocker }))
+      return ip === undefined ? [] : blockersOf(ip, input).map((blocker) => ({ one, blocker }))
     }),
   )
   const byPolicy = Map.groupBy(found, ({ blocker }) => describePolicy(blocker))
@@ -34,14 +34,14 @@ export const checkIpsec: Check = (patient) => {
 }
 
 /** Returns the policies that drop all packets from, or to, an address, unless an earlier policy passes them. */
-function blockersOf(ip: Uint8Array, patient: Patient): FoundPolicy[] {
-  const { ipsec } = patient.hostTables
+function blockersOf(ip: Uint8Array, input: DoctorInput): FoundPolicy[] {
+  const { ipsec } = input.hostTables
   const policies = policiesOf(ipsec, familyOf(ip)).filter(({ policy }) => !policy.isNarrow)
   return policies.filter(({ policy }, at) => {
     if (whyBlocked(policy, ipsec) === undefined) return false
     const before = policies.slice(0, at).filter((other) => other.policy.direction === policy.direction)
     const drops = (own: "src" | "dst", far: "src" | "dst") => {
-      if (!contains(policy[own], ip) || !isBroad(policy[far], policy.direction, patient)) return false
+      if (!contains(policy[own], ip) || !isBroad(policy[far], policy.direction, input)) return false
       return !before.some(({ policy: other }) => contains(other[own], ip) && isWithin(policy[far], other[far]))
     }
     // A policy that requires IPsec for packets to a container is not a fault: all packets of a tunnel arrive that way.
@@ -57,7 +57,7 @@ function isWithin({ ip, prefix }: Cidr, other: Cidr): boolean {
  * Whether a network is all addresses, or for the host's packets one of its own addresses. Without those a container
  * reaches nothing.
  */
-function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: Patient): boolean {
+function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: DoctorInput): boolean {
   if (cidr.prefix === 0) return true
   if (direction === "fwd") return false
   const own = node.links.flatMap(({ nsid, addresses }) => (nsid === undefined ? addresses : []))

@@ -9,7 +9,7 @@ import {
   checkNeighbourTables,
   checkReversePath,
 } from "./kernel.ts"
-import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, cachedOf, inputOf, linkOf, memberOf, type Parts, printed } from "./testing/inputs.ts"
 
 const members = [memberOf({ type: "bridge" })]
 const bridge = linkOf(3, "cni0", { kind: "bridge" })
@@ -20,7 +20,7 @@ const both = attachmentOf({ link: veth, addresses: ["10.85.0.2/24", "fd00::2/64"
 describe("forwarding", () => {
   const [IPV4, IPV6] = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
   const found = (sysctls: Record<string, string>, ...attachments: NodeAttachment[]) =>
-    told(checkForwarding(patientOf({ members: gateway, links, attachments, sysctls })))
+    printed(checkForwarding(inputOf({ members: gateway, links, attachments, sysctls })))
   const gateway = [memberOf({ type: "bridge", bridge: "cni0", isGateway: true })]
   const off = (path: string, dotted: string, count = 1) => `error forwarding-off
 ${path} is 0, and ${count > 1 ? `${count} containers are attached: "pods/c1/eth0", "pods/c2/eth0"` : "1 container is attached"}
@@ -41,7 +41,7 @@ sysctl -w ${dotted}=1`
   test("does not matter to containers of an isolated bridge", () => {
     const sysctls = { [IPV4]: "0", [IPV6]: "0" }
     const isolated = [memberOf({ type: "bridge", bridge: "cni0" })]
-    expect(checkForwarding(patientOf({ members: isolated, links, attachments: [both], sysctls }))).toEqual([])
+    expect(checkForwarding(inputOf({ members: isolated, links, attachments: [both], sysctls }))).toEqual([])
   })
 
   test("does not matter to containers that are gone, or have no end on the host", () => {
@@ -75,7 +75,7 @@ describe("router advertisements", () => {
   })
   const uplink = linkOf(2, "uplink", { isAutoconfigured: true })
   const found = (sysctls: Record<string, string>, link = uplink, routes: readonly NodeRoute[] = []) =>
-    checkAdvertisedRoutes(patientOf({ links: [link], sysctls, routes })).map(
+    checkAdvertisedRoutes(inputOf({ links: [link], sysctls, routes })).map(
       ({ rule, severity }) => `${severity} ${rule}`,
     )
 
@@ -104,7 +104,7 @@ test("strict reverse path filtering is the larger of that for all and the interf
       "net/ipv4/conf/cni0/rp_filter": own,
       ...(all === undefined ? {} : { "net/ipv4/conf/all/rp_filter": all }),
     }
-    return told(checkReversePath(patientOf({ members, links, sysctls })))
+    return printed(checkReversePath(inputOf({ members, links, sysctls })))
   }
   const strict = (name: string) => `warning rp-filter-strict
 rp_filter of cni0 is strict (1)
@@ -114,7 +114,7 @@ sysctl -w net.ipv4.conf.${name}.rp_filter=2`
   expect(found(undefined, "1")).toEqual([strict("cni0")])
   expect(found("1", "0")).toEqual([strict("all")])
   expect([found("2", "1"), found("1", "2"), found("0", "0")]).toEqual([[], [], []])
-  expect(checkReversePath(patientOf({ members, links, sysctls: {} }))).toEqual([])
+  expect(checkReversePath(inputOf({ members, links, sysctls: {} }))).toEqual([])
 })
 
 test("settings of a bridge's ports, which the kernel does not ask, say nothing", () => {
@@ -125,13 +125,13 @@ test("settings of a bridge's ports, which the kernel does not ask, say nothing",
   }
   const found = (bridge: object, link: object) => {
     const links = [linkOf(3, "cni0", bridge)]
-    const patient = patientOf({
+    const input = inputOf({
       members,
       links,
       sysctls,
       attachments: [attachmentOf({ link: linkOf(7, "veth7", link) })],
     })
-    return [...checkReversePath(patient), ...checkForwarding(patient)].map(({ rule }) => rule)
+    return [...checkReversePath(input), ...checkForwarding(input)].map(({ rule }) => rule)
   }
   expect(found({ kind: "bridge" }, { master: 3 })).toEqual([])
   expect(found({ kind: "vrf" }, { master: 3 })).toEqual(["rp-filter-strict", "forwarding-off-link"])
@@ -142,9 +142,9 @@ describe("frames between containers of one bridge", () => {
   const CALL = "net/bridge/bridge-nf-call-iptables"
   const pod = { ...both, pod: { namespace: "shop", name: "web" } }
   const found = (called: string | undefined, parts: Parts = {}) =>
-    told(
+    printed(
       checkBridgeFiltering(
-        patientOf({
+        inputOf({
           members,
           attachments: [both, pod],
           sysctls: called === undefined ? {} : { [CALL]: called },
@@ -170,7 +170,7 @@ ${before}sysctl -w net.bridge.bridge-nf-call-iptables=1`
 test("the table of connections is nearly full, or full", () => {
   const [COUNT, MAX] = ["net/netfilter/nf_conntrack_count", "net/netfilter/nf_conntrack_max"]
   const found = (count: string, max: string) =>
-    told(checkConntrack(patientOf({ sysctls: { [COUNT]: count, [MAX]: max } })))
+    printed(checkConntrack(inputOf({ sysctls: { [COUNT]: count, [MAX]: max } })))
   const remedy = "sysctl -w net.netfilter.nf_conntrack_max=200"
   expect(found("80", "100")).toEqual([
     `warning conntrack-full
@@ -185,13 +185,13 @@ the kernel drops new connections of the host and of all containers
 ${remedy}`,
   ])
   expect([found("79", "100"), found("0", "0"), found("5", "0")]).toEqual([[], [], []])
-  expect(checkConntrack(patientOf())).toEqual([])
+  expect(checkConntrack(inputOf())).toEqual([])
 })
 
 test("IPv6 is off on the bridge of containers that have IPv6 addresses", () => {
   const sysctls = { "net/ipv6/conf/cni0/disable_ipv6": "1" }
   const found = (more: Partial<NodeAttachment> = {}, parts: Parts = {}) =>
-    told(checkIpv6(patientOf({ members, links, sysctls, ...parts, attachments: [{ ...both, ...more }] })))
+    printed(checkIpv6(inputOf({ members, links, sysctls, ...parts, attachments: [{ ...both, ...more }] })))
   const off = `error ipv6-disabled (pods)
 net/ipv6/conf/cni0/disable_ipv6 is 1, and containers on it have IPv6 addresses
 their gateway has no IPv6 address and does not answer
@@ -216,9 +216,9 @@ sysctl -w net.ipv6.conf.cni0.disable_ipv6=0`
 
 describe("the kernel's tables of neighbours", () => {
   const found = (entries: number, most = 1024, refused = 0) =>
-    told(
+    printed(
       checkNeighbourTables(
-        patientOf({
+        inputOf({
           tables: {
             neighbourTables: [{ family: 10, entries: 9 * entries, most, refused }],
             countedNeighbours: new Map([[10, entries]]),

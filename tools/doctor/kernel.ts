@@ -2,18 +2,18 @@ import { RTPROT_RA } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf, parseCidr } from "../../pkg/types/mod.ts"
 import { countedOf, type NodeRoute } from "../node/mod.ts"
 import { gatewaysOn, isGateway } from "./bridges.ts"
-import { affectedBy, bridgeOf, bridgesOf, type Check, type Finding, type Patient, routedLinks } from "./finding.ts"
+import { affectedBy, bridgeOf, bridgesOf, type Check, type DoctorInput, type Finding, routedLinks } from "./finding.ts"
 import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 
 /** The used share of a table above which it is nearly full. */
 export const NEARLY_FULL = 0.8
 
 /** Finds disabled forwarding. ADD enables it, and other programs disable it again. */
-export const checkForwarding: Check = (patient) => {
+export const checkForwarding: Check = (input) => {
   const isolated = new Set(
-    patient.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),
+    input.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),
   )
-  const used = patient.attachments.filter(
+  const used = input.attachments.filter(
     ({ link, isAlive, network }) => link && link.nsid === undefined && isAlive !== false && !isolated.has(network),
   )
   const found: Finding[] = []
@@ -22,7 +22,7 @@ export const checkForwarding: Check = (patient) => {
     [6, "net/ipv6/conf/all/forwarding"],
   ] as const) {
     const concerned = used.filter(({ addresses }) => addresses.some((address) => familyOfText(address) === family))
-    if (concerned.length === 0 || patient.sysctl(path) !== "0") continue
+    if (concerned.length === 0 || input.sysctl(path) !== "0") continue
     found.push({
       rule: "forwarding-off",
       severity: "error",
@@ -35,9 +35,9 @@ export const checkForwarding: Check = (patient) => {
       note: "find the program that switches it off: /etc/sysctl.d, a firewall's start",
     })
   }
-  const uplinks = used.length > 0 ? defaultUplinks(patient) : []
-  for (const link of new Set([...routedLinks(patient), ...uplinks])) {
-    if (patient.sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
+  const uplinks = used.length > 0 ? defaultUplinks(input) : []
+  for (const link of new Set([...routedLinks(input), ...uplinks])) {
+    if (input.sysctl(`net/ipv4/conf/${link}/forwarding`) !== "0") continue
     const isUplink = uplinks.includes(link)
     found.push({
       rule: "forwarding-off-link",
@@ -53,13 +53,13 @@ export const checkForwarding: Check = (patient) => {
     })
   }
   // Writing the value for all interfaces copies it to each.
-  return patient.sysctl("net/ipv4/ip_forward") === "0"
+  return input.sysctl("net/ipv4/ip_forward") === "0"
     ? found.filter(({ rule }) => rule !== "forwarding-off-link")
     : found
 }
 
 /** Returns the interfaces of the host's IPv4 default routes. */
-function defaultUplinks({ node }: Patient): string[] {
+function defaultUplinks({ node }: DoctorInput): string[] {
   return node.routes.flatMap(({ dst, dev }) => (dst === "0.0.0.0/0" && dev !== undefined ? [dev] : []))
 }
 
@@ -93,10 +93,10 @@ export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
 }
 
 /** Finds strict reverse path filtering. The larger of the value for all and the interface's counts. */
-export const checkReversePath: Check = (patient) => {
-  const all = Number(patient.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
-  return routedLinks(patient).flatMap((link): Finding[] => {
-    const value = Math.max(all, Number(patient.sysctl(`net/ipv4/conf/${link}/rp_filter`) ?? 0))
+export const checkReversePath: Check = (input) => {
+  const all = Number(input.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
+  return routedLinks(input).flatMap((link): Finding[] => {
+    const value = Math.max(all, Number(input.sysctl(`net/ipv4/conf/${link}/rp_filter`) ?? 0))
     if (value !== 1) return []
     return [
       {
@@ -115,10 +115,10 @@ export const checkReversePath: Check = (patient) => {
 }
 
 /** Finds bridges whose frames between pods pass the rules for forwarded packets. */
-export const checkBridgeFiltering: Check = (patient) => {
-  const called = patient.sysctl("net/bridge/bridge-nf-call-iptables")
-  const pods = patient.attachments.filter(({ pod }) => pod !== undefined)
-  if (pods.length === 0 || bridgesOf(patient).length === 0 || called === "1") return []
+export const checkBridgeFiltering: Check = (input) => {
+  const called = input.sysctl("net/bridge/bridge-nf-call-iptables")
+  const pods = input.attachments.filter(({ pod }) => pod !== undefined)
+  if (pods.length === 0 || bridgesOf(input).length === 0 || called === "1") return []
   const set = setSysctl("net/bridge/bridge-nf-call-iptables", 1)
   return [
     {
@@ -132,8 +132,8 @@ export const checkBridgeFiltering: Check = (patient) => {
 }
 
 /** Finds a full connection table. The kernel then drops new connections. */
-export const checkConntrack: Check = (patient) => {
-  const [count, most] = ["count", "max"].map((name) => Number(patient.sysctl(`net/netfilter/nf_conntrack_${name}`)))
+export const checkConntrack: Check = (input) => {
+  const [count, most] = ["count", "max"].map((name) => Number(input.sysctl(`net/netfilter/nf_conntrack_${name}`)))
   if (!count || !most || count < NEARLY_FULL * most) return []
   const isFull = count >= most
   return [
@@ -175,10 +175,10 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
 }
 
 /** Finds disabled IPv6 where containers have IPv6 addresses. */
-export const checkIpv6: Check = (patient) => [...withoutIpv6Uplink(patient), ...withoutIpv6Bridge(patient)]
+export const checkIpv6: Check = (input) => [...withoutIpv6Uplink(input), ...withoutIpv6Bridge(input)]
 
 /** Finds an uplink with IPv6 disabled, on a host without another way out, where containers have an IPv6 default route. */
-function withoutIpv6Uplink({ node, examined, sysctl }: Patient): Finding[] {
+function withoutIpv6Uplink({ node, examined, sysctl }: DoctorInput): Finding[] {
   const isOut = ({ dst, gateway }: NodeRoute) => dst === "::/0" || (dst.includes(":") && gateway !== undefined)
   const used = examined.filter(
     ({ one, plugins }) =>
@@ -201,19 +201,19 @@ function withoutIpv6Uplink({ node, examined, sysctl }: Patient): Finding[] {
   ]
 }
 
-function withoutIpv6Bridge(patient: Patient): Finding[] {
-  const bridges = new Set(bridgesOf(patient))
-  return patient.attachments.flatMap((one): Finding[] => {
+function withoutIpv6Bridge(input: DoctorInput): Finding[] {
+  const bridges = new Set(bridgesOf(input))
+  return input.attachments.flatMap((one): Finding[] => {
     const { addresses, link, network } = one
     const hasIpv6 = addresses.some((address) => {
       const cidr = parseCidr(address.includes("/") ? address : `${address}/128`)
       return cidr !== undefined && familyOf(cidr.ip) !== AF_INET
     })
-    const master = patient.node.links.find(({ index, nsid }) => nsid === undefined && index === link?.master)?.name
+    const master = input.node.links.find(({ index, nsid }) => nsid === undefined && index === link?.master)?.name
     if (!hasIpv6 || master === undefined || !bridges.has(master)) return []
     const path = `net/ipv6/conf/${master}/disable_ipv6`
-    if (patient.sysctl(path) !== "1") return []
-    const gateways = gatewaysOn(one, patient).filter(({ address }) => familyOfText(address) === 6)
+    if (input.sysctl(path) !== "1") return []
+    const gateways = gatewaysOn(one, input).filter(({ address }) => familyOfText(address) === 6)
     return [
       {
         rule: "ipv6-disabled",

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import type { NodeAttachment } from "../node/mod.ts"
 import { checkBridges, checkGateways } from "./bridges.ts"
 import { checkLinks, checkMtu } from "./links.ts"
-import { attachmentOf, cachedOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, cachedOf, inputOf, linkOf, memberOf, type Parts, printed } from "./testing/inputs.ts"
 
 const members = [memberOf({ type: "tuning" }), memberOf({ type: "bridge", isGateway: true })]
 const bridge = linkOf(3, "cni0", { kind: "bridge", addresses: ["10.85.0.1/24", "fd00::1/64"] })
@@ -18,18 +18,21 @@ test("bridges and hosts' ends that are down, each once", () => {
 interface "${name}" is down
 nothing passes it
 ip link set ${name} up`
-  expect(told(checkLinks(patientOf({ members, links, attachments })))).toEqual([text("cni0"), text("veth1", " (pods)")])
+  expect(printed(checkLinks(inputOf({ members, links, attachments })))).toEqual([
+    text("cni0"),
+    text("veth1", " (pods)"),
+  ])
   const two = [attachmentOf({ link: end }), attachmentOf({ containerId: "c2", link: { ...end, name: "veth2" } })]
-  expect(told(checkLinks(patientOf({ attachments: two })))).toEqual([
+  expect(printed(checkLinks(inputOf({ attachments: two })))).toEqual([
     `error link-down (pods)
 2 interfaces of the host that lead to containers are down: "pods/c1/eth0", "pods/c2/eth0"
 nothing passes it
 for each in veth1 veth2; do ip link set "$each" up; done`,
   ])
   expect(
-    told(
+    printed(
       checkLinks(
-        patientOf({
+        inputOf({
           members,
           links: [{ ...bridge, ...down }],
           attachments: [two[0] as never, attachmentOf({ containerId: "c3", link: veth })].map((one) => ({
@@ -40,14 +43,14 @@ for each in veth1 veth2; do ip link set "$each" up; done`,
       ),
     )[0],
   ).toContain('interface "cni0" is down, the bridge of 2 containers: "pods/c1/eth0", "pods/c3/eth0"')
-  expect(checkLinks(patientOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
+  expect(checkLinks(inputOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
 })
 
 test("hosts' ends that are not ports of their bridge any more", () => {
   const found = (link: NodeAttachment["link"] | undefined, parts: Parts = {}) =>
-    told(
+    printed(
       checkBridges(
-        patientOf({
+        inputOf({
           members,
           links: [bridge],
           attachments: [attachmentOf({ ...cachedOf(members.map(({ raw }) => raw)), ...(link ? { link } : {}) })],
@@ -91,7 +94,9 @@ test("a bridge that was deleted, once for all containers of it", () => {
       }),
     )
   const found = (count: number, parts: Parts = {}) =>
-    told(checkBridges(patientOf({ members, attachments: containers(count, parts.members ? {} : undefined), ...parts })))
+    printed(
+      checkBridges(inputOf({ members, attachments: containers(count, parts.members ? {} : undefined), ...parts })),
+    )
   expect(found(1)).toEqual([
     `error bridge-missing (pods)
 bridge "cni0" does not exist, and a container needs it: "pods/c1/eth0"
@@ -131,10 +136,8 @@ test("bridges that have lost the gateway of containers, for each gateway once", 
   ]
   const result = { interfaces: [], ips, routes: [], dns: {} }
   const found = (parts: Parts = {}, more: Partial<NodeAttachment> = {}) =>
-    told(
-      checkGateways(
-        patientOf({ members, links: [bridge], attachments: [attachmentOf({ result, ...more })], ...parts }),
-      ),
+    printed(
+      checkGateways(inputOf({ members, links: [bridge], attachments: [attachmentOf({ result, ...more })], ...parts })),
     )
   expect(found()).toEqual([
     `error gateway-missing (pods)
@@ -157,7 +160,7 @@ ip address replace fd00::9/64 dev cni0 nodad`,
 test("sizes of packets that do not go together", () => {
   const route = (dst: string, dev: string) => ({ dst, dev, protocol: 3 })
   const routes = [route("10.0.0.0/8", "cni0"), { dst: "0.0.0.0/0", protocol: 3 }, route("0.0.0.0/0", "eth0")]
-  const found = (...links: ReturnType<typeof linkOf>[]) => told(checkMtu(patientOf({ members, links, routes })))
+  const found = (...links: ReturnType<typeof linkOf>[]) => printed(checkMtu(inputOf({ members, links, routes })))
   const eth0 = (mtu: number) => linkOf(2, "eth0", { mtu })
   expect(
     found(
@@ -178,7 +181,7 @@ for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
   ])
   const odd = linkOf(4, "veth1", { master: 3, mtu: 1400 })
   const attachments = [attachmentOf({ link: odd, netns: "/run/netns/a b" })]
-  expect(told(checkMtu(patientOf({ members, links: [bridge, odd], attachments })))[0]).toEndWith(
+  expect(printed(checkMtu(inputOf({ members, links: [bridge, odd], attachments })))[0]).toEndWith(
     "ip link set veth1 mtu 1500; nsenter --net='/run/netns/a b' ip link set eth0 mtu 1500",
   )
   expect(found(bridge, linkOf(4, "veth1", { master: 3, mtu: 1400 })).join()).toContain('and its port "veth1" 1400\n')
@@ -187,5 +190,5 @@ for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
     found(bridge, veth, linkOf(6, "veth3", { mtu: 1 }), linkOf(7, "veth4", { mtu: 1, master: 3, nsid: 1 })),
   ).toEqual([])
   expect(found(eth0(1), veth)).toEqual([])
-  expect(checkMtu(patientOf({ members, links: [eth0(1), bridge] }))).toEqual([])
+  expect(checkMtu(inputOf({ members, links: [eth0(1), bridge] }))).toEqual([])
 })

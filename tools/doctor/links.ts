@@ -1,12 +1,12 @@
 import type { NodeAttachment, NodeLink } from "../node/mod.ts"
-import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, type Patient } from "./finding.ts"
+import { affectedBy, bridgesOf, type Check, type DoctorInput, type Finding, linkOnHost } from "./finding.ts"
 import { type Command, inOneLine, sh } from "./remedy.ts"
 
 /** Finds bridges and host ends that are down, and a host loopback that is down. */
-export const checkLinks: Check = (patient) => [...downBridges(patient), ...downEnds(patient), ...downLoopback(patient)]
+export const checkLinks: Check = (input) => [...downBridges(input), ...downEnds(input), ...downLoopback(input)]
 
-function downLoopback(patient: Patient): Finding[] {
-  if (patient.attachments.length === 0 || linkOnHost(patient, "lo")?.isUp !== false) return []
+function downLoopback(input: DoctorInput): Finding[] {
+  if (input.attachments.length === 0 || linkOnHost(input, "lo")?.isUp !== false) return []
   return [
     {
       rule: "link-down",
@@ -19,11 +19,11 @@ function downLoopback(patient: Patient): Finding[] {
   ]
 }
 
-function downBridges(patient: Patient): Finding[] {
-  return bridgesOf(patient).flatMap((name): Finding[] => {
-    const bridge = linkOnHost(patient, name)
+function downBridges(input: DoctorInput): Finding[] {
+  return bridgesOf(input).flatMap((name): Finding[] => {
+    const bridge = linkOnHost(input, name)
     if (!bridge || bridge.isUp) return []
-    const users = patient.attachments.filter(({ link }) => link?.nsid === undefined && link?.master === bridge.index)
+    const users = input.attachments.filter(({ link }) => link?.nsid === undefined && link?.master === bridge.index)
     return [
       {
         rule: "link-down",
@@ -39,7 +39,7 @@ function downBridges(patient: Patient): Finding[] {
   })
 }
 
-function downEnds({ attachments }: Patient): Finding[] {
+function downEnds({ attachments }: DoctorInput): Finding[] {
   return attachments.flatMap((one): Finding[] => {
     const { link, network } = one
     if (!link || link.nsid !== undefined || link.isUp) return []
@@ -60,24 +60,24 @@ function downEnds({ attachments }: Patient): Finding[] {
 }
 
 /** Finds MTUs that do not match. */
-export const checkMtu: Check = (patient) => {
-  const uplink = patient.node.routes.find(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)?.dev
-  const out = uplink === undefined ? undefined : linkOnHost(patient, uplink)
-  return bridgesOf(patient).flatMap((name): Finding[] => {
-    const bridge = linkOnHost(patient, name)
+export const checkMtu: Check = (input) => {
+  const uplink = input.node.routes.find(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)?.dev
+  const out = uplink === undefined ? undefined : linkOnHost(input, uplink)
+  return bridgesOf(input).flatMap((name): Finding[] => {
+    const bridge = linkOnHost(input, name)
     if (!bridge) return []
-    const ports = patient.node.links.filter(({ nsid, master }) => nsid === undefined && master === bridge.index)
-    const odd = ports.filter(({ mtu }) => mtu !== bridge.mtu).map((port) => oddPort(bridge, port, patient))
+    const ports = input.node.links.filter(({ nsid, master }) => nsid === undefined && master === bridge.index)
+    const odd = ports.filter(({ mtu }) => mtu !== bridge.mtu).map((port) => oddPort(bridge, port, input))
     if (!out || bridge.mtu <= out.mtu) return odd
-    const file = fileOf(name, patient)
-    const set = (port: NodeLink) => setMtu(port, out.mtu, patient)
+    const file = fileOf(name, input)
+    const set = (port: NodeLink) => setMtu(port, out.mtu, input)
     return [
       ...odd,
       {
         rule: "mtu-uplink",
         severity: "warning",
         cause: `bridge ${name}`,
-        affected: ports.map((port) => affectedPort(port, patient)),
+        affected: ports.map((port) => affectedPort(port, input)),
         what: `bridge "${name}" has MTU ${bridge.mtu}, and "${out.name}", the uplink of its containers, ${out.mtu}`,
         ofMany: (count) =>
           `bridge "${name}" of ${count} containers has MTU ${bridge.mtu}, and "${out.name}", their uplink, ${out.mtu}`,
@@ -89,33 +89,33 @@ export const checkMtu: Check = (patient) => {
   })
 }
 
-function oddPort(bridge: NodeLink, port: NodeLink, patient: Patient): Finding {
+function oddPort(bridge: NodeLink, port: NodeLink, input: DoctorInput): Finding {
   const { name, mtu } = bridge
   return {
     rule: "mtu-mismatch",
     severity: "warning",
     cause: `bridge ${name}`,
-    affected: [affectedPort(port, patient)],
+    affected: [affectedPort(port, input)],
     what: `bridge "${name}" has MTU ${mtu}, and its port "${port.name}" ${port.mtu}`,
     ofMany: (count) => `bridge "${name}" has MTU ${mtu}, and ${count} of its ports have another one`,
     why: "large packets between these containers are dropped, while small ones such as pings pass",
-    remedy: setMtu(port, mtu, patient),
-    note: `for containers to come, set "mtu" in ${fileOf(name, patient)}`,
+    remedy: setMtu(port, mtu, input),
+    note: `for containers to come, set "mtu" in ${fileOf(name, input)}`,
   }
 }
 
-function attachmentAt(port: NodeLink, { attachments }: Patient): NodeAttachment | undefined {
+function attachmentAt(port: NodeLink, { attachments }: DoctorInput): NodeAttachment | undefined {
   return attachments.find(({ link }) => link?.nsid === undefined && link?.index === port.index)
 }
 
-function affectedPort(port: NodeLink, patient: Patient) {
-  const one = attachmentAt(port, patient)
+function affectedPort(port: NodeLink, input: DoctorInput) {
+  const one = attachmentAt(port, input)
   return one ? affectedBy(one) : { name: `"${port.name}"` }
 }
 
 /** Returns the command that sets both ends of a pair. A packet above the other end's MTU is dropped there. */
-function setMtu(port: NodeLink, mtu: number, patient: Patient): Command {
-  const { netns, ifName = "" } = attachmentAt(port, patient) ?? {}
+function setMtu(port: NodeLink, mtu: number, input: DoctorInput): Command {
+  const { netns, ifName = "" } = attachmentAt(port, input) ?? {}
   const outside = sh`ip link set ${port.name} mtu ${mtu}`
   return netns === undefined
     ? outside
@@ -123,7 +123,7 @@ function setMtu(port: NodeLink, mtu: number, patient: Patient): Command {
 }
 
 /** Returns the file of the network with a bridge. */
-function fileOf(bridge: string, { node }: Patient): string {
+function fileOf(bridge: string, { node }: DoctorInput): string {
   const isNamed = (raw: { bridge?: unknown }) => (raw.bridge || "cni0") === bridge
   const found = node.networks.find(({ network }) =>
     network?.plugins.some(({ type, raw }) => type === "bridge" && isNamed(raw)),

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { readFileSync, writeFileSync } from "node:fs"
 import { checkListeners, checkPortAddresses } from "./listeners.ts"
-import { patientOf, told } from "./testing/patients.ts"
+import { inputOf, printed } from "./testing/inputs.ts"
 
 const mapped = (port: number, protocol = "tcp") => ({
   hostPort: `${port}/${protocol}`,
@@ -15,7 +15,7 @@ const name = readFileSync("/proc/self/comm", "utf8").trim()
 test.each(["0.0.0.0", "::"])("a published port that a process of the host listens on, at %s", (hostname) => {
   using server = Bun.listen({ hostname, port: 0, socket: { data() {} } })
   const { port } = server
-  const found = (...ports: ReturnType<typeof mapped>[]) => told(checkListeners(patientOf({ ports })))
+  const found = (...ports: ReturnType<typeof mapped>[]) => printed(checkListeners(inputOf({ ports })))
   expect(found(mapped(port + 1), mapped(port))).toContain(
     `warning port-taken (pods)
 port ${port}/tcp of the host leads to 10.85.0.2:80 (pods/c1/eth0), and ${name} (process ${process.pid}) listens on it
@@ -43,7 +43,7 @@ function toldAs(program: string): string {
   writeFileSync("/proc/self/comm", program)
   try {
     const { port } = server
-    return checkListeners(patientOf({ ports: [mapped(port)] }))
+    return checkListeners(inputOf({ ports: [mapped(port)] }))
       .map(({ what }) => what)
       .join("\n")
   } finally {
@@ -52,7 +52,7 @@ function toldAs(program: string): string {
 }
 
 test("a published port at an address that the host does not have", () => {
-  const found = (hostPort: string) => told(checkPortAddresses(patientOf({ ports: [{ ...mapped(8080), hostPort }] })))
+  const found = (hostPort: string) => printed(checkPortAddresses(inputOf({ ports: [{ ...mapped(8080), hostPort }] })))
   expect(found("203.0.113.9:8080/tcp")).toEqual([
     `warning port-address-missing (pods)
 port 203.0.113.9:8080/tcp leads to 10.85.0.2:80 (pods/c1/eth0), and the host does not have 203.0.113.9

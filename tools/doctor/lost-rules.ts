@@ -1,39 +1,34 @@
 import { isJsonObject } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
 import { aboutRules, describeTable, pluginsOf } from "./attachments.ts"
-import { type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 
 /** Finds deleted rules that isolate or limit living containers: MAC checks, policies, rate limits. */
-export const checkLostRules: Check = (patient) => {
-  if (patient.filter === undefined) return []
-  return patient.attachments
+export const checkLostRules: Check = (input) => {
+  if (input.filter === undefined) return []
+  return input.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
-    .flatMap((one) => [
-      ...missingSpoofCheck(one, patient),
-      ...missingPolicy(one, patient),
-      ...missingLimit(one, patient),
-    ])
+    .flatMap((one) => [...missingSpoofCheck(one, input), ...missingPolicy(one, input), ...missingLimit(one, input)])
 }
 
 /**
  * Finds a missing MAC check. The reference suite's rules for it name no attachment, and its chains have their own
  * names.
  */
-function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
+function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "bridge cni_spoofcheck"
   const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
-  const ofOthers = patient.filter?.rules.some(
+  const ofOthers = input.filter?.rules.some(
     ({ chain }) => chain.table.family === "bridge" && /^cni-br-/.test(chain.name),
   )
   if (!isAsked || ofOthers || one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...aboutRules(one, patient, "bridge"),
+      ...aboutRules(one, input, "bridge"),
       rule: "missing-spoof-check",
       cause: `table ${table}`,
-      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(patient, table)}`,
-      ofMany: (count) =>
-        `${describeTable(patient, table)}: the MACs that ${count} containers send from are not checked`,
+      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: the MACs that ${count} containers send from are not checked`,
       why: "the container can send frames in the name of others, and get theirs",
       consequenceOf: ["missing-host-end", "bridge-missing", "not-in-bridge"],
     },
@@ -41,23 +36,23 @@ function missingSpoofCheck(one: NodeAttachment, patient: Patient): Finding[] {
 }
 
 /** Finds missing policies of the backend nftables only. Rules of other backends name no attachment. */
-function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
+function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "inet cni_firewall"
   const firewall = pluginsOf(one).find(({ type }) => type === "firewall")?.raw
   const policy = firewall?.ingressPolicy
   const { backend = "nftables" } = firewall ?? {}
-  const ofOthers = patient.filter?.rules.some(
+  const ofOthers = input.filter?.rules.some(
     ({ chain }) => chain.table.name === "firewalld" || /^CNI-ISOLATION/.test(chain.name),
   )
   if ((policy !== "same-bridge" && policy !== "isolated") || backend !== "nftables" || ofOthers) return []
   if (one.rules.some(({ place }) => place.startsWith(`${table} `))) return []
   return [
     {
-      ...aboutRules(one, patient, "firewall"),
+      ...aboutRules(one, input, "firewall"),
       rule: "missing-policy",
       cause: `table ${table}`,
-      what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(patient, table)}`,
-      ofMany: (count) => `${describeTable(patient, table)}: "ingressPolicy" is not in force for ${count} containers`,
+      what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: "ingressPolicy" is not in force for ${count} containers`,
       why: "containers reach each other that the policy keeps apart",
       consequenceOf: ["missing-host-end"],
     },
@@ -68,7 +63,7 @@ function missingPolicy(one: NodeAttachment, patient: Patient): Finding[] {
  * Finds missing limits. The limit on received traffic is a qdisc of the host's end. The limit on sent traffic is a
  * qdisc of an ifb, to which a filter of the host's end redirects all packets.
  */
-function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
+function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
   const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw
   const asked = one.cached?.capabilityArgs.bandwidth ?? bandwidth
   const end = one.link
@@ -76,14 +71,14 @@ function missingLimit(one: NodeAttachment, patient: Patient): Finding[] {
   if (!isJsonObject(asked) || end?.kind !== "veth" || end.nsid !== undefined) return []
   const hasQueue = end.qdisc === undefined || !/^no/.test(end.qdisc) // "noqueue", "noop"
   const hasRedirect =
-    patient.traffic?.some(({ link, effect }) => link.name === end.name && effect === "redirects") ?? true
+    input.traffic?.some(({ link, effect }) => link.name === end.name && effect === "redirects") ?? true
   const lost = [...(hasQueue ? [] : ["ingressRate"]), ...(hasRedirect ? [] : ["egressRate"])]
   return lost.flatMap((key): Finding[] => {
     if (!(Number(asked[key]) > 0)) return []
     const limited = key === "ingressRate" ? "gets" : "sends"
     return [
       {
-        ...aboutRules(one, patient, "bandwidth"),
+        ...aboutRules(one, input, "bandwidth"),
         severity: "warning",
         rule: "missing-limit",
         cause: `limits of network ${one.network} ${key}`,

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { checkFiles, checkPools, checkRoutes, checkSubnets } from "./networks.ts"
-import { attachmentOf, linkOf, memberOf, type Parts, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, inputOf, linkOf, memberOf, type Parts, printed } from "./testing/inputs.ts"
 
 const networkOf = (name: string, subnets: readonly string[] = [], type = "bridge") => ({
   file: `/etc/cni/net.d/${name}.conflist`,
@@ -10,7 +10,7 @@ const networkOf = (name: string, subnets: readonly string[] = [], type = "bridge
 
 test("files that no runtime can use", () => {
   const networks = [{ file: "/etc/cni/net.d/10-x.conf", error: "10-x.conf: no JSON", pools: [] }, networkOf("pods")]
-  expect(told(checkFiles(patientOf({ networks })))).toEqual([
+  expect(printed(checkFiles(inputOf({ networks })))).toEqual([
     `error config-broken
 "/etc/cni/net.d/10-x.conf" cannot be used: 10-x.conf: no JSON
 runtimes skip it, or take no network at all
@@ -19,7 +19,7 @@ mend the file, or move it away: cni lint /etc/cni/net.d/10-x.conf names line and
 })
 
 test("a directory without any network, unless it could not be read", () => {
-  const found = (parts: Parts) => checkFiles(patientOf(parts)).map(({ rule, what }) => `${rule}: ${what}`)
+  const found = (parts: Parts) => checkFiles(inputOf(parts)).map(({ rule, what }) => `${rule}: ${what}`)
   expect(found({})).toEqual(['config-none: there is no network configuration in "/etc/cni/net.d"'])
   expect(found({ networks: [networkOf("pods")] })).toEqual([])
   expect(found({ unread: [{ what: "networks", reason: "EACCES" }] })).toEqual([])
@@ -27,7 +27,7 @@ test("a directory without any network, unless it could not be read", () => {
 
 test("networks that hide others of the same name", () => {
   const networks = [{ ...networkOf("pods"), file: "/etc/cni/net.d/10-a.conf" }, networkOf("lan"), networkOf("pods")]
-  expect(told(checkFiles(patientOf({ networks })))).toEqual([
+  expect(printed(checkFiles(inputOf({ networks })))).toEqual([
     `warning config-twice (pods)
 network "pods" is in 10-a.conf and in pods.conflist of /etc/cni/net.d
 "10-a.conf" counts, and changes of the others do nothing
@@ -37,7 +37,7 @@ rename one of the networks, or move the unintended file away: /etc/cni/net.d/10-
 
 test("networks that share addresses", () => {
   const overlap = (a: object, b: object, c: object = networkOf("c")) =>
-    told(checkSubnets(patientOf({ networks: [a, b, c] })))
+    printed(checkSubnets(inputOf({ networks: [a, b, c] })))
   const text = (a: string, b: string) => `error subnets-overlap (a)
 networks "a" (${a}) and "b" (${b}) overlap: "a", "b"
 containers of both get the same addresses, and the host sends packets for one to the other
@@ -53,9 +53,9 @@ give one of them another subnet, in /etc/cni/net.d/a.conflist or /etc/cni/net.d/
 
 test("routes of the host into a network of containers that lead elsewhere", () => {
   const found = (dst: string, more: object = { dev: "eth1" }, parts: Parts = {}) =>
-    told(
+    printed(
       checkRoutes(
-        patientOf({
+        inputOf({
           networks: [networkOf("pods", ["10.85.0.0/24"])],
           routes: [{ dst, protocol: 3, ...more }],
           ...parts,
@@ -92,10 +92,8 @@ give the network another subnet, in /etc/cni/net.d/pods.conflist, or change the 
 
 test("pools of which much is used", () => {
   const found = (used: number, total: bigint, reclaimable = 0) =>
-    told(
-      checkPools(
-        patientOf({ stores: [{ network: "pods", rangeSets: [{ ranges: "A-B", used, total, reclaimable }] }] }),
-      ),
+    printed(
+      checkPools(inputOf({ stores: [{ network: "pods", rangeSets: [{ ranges: "A-B", used, total, reclaimable }] }] })),
     )
   const remedy = 'add a range to "ranges" in its configuration: cni ipam ls pods shows who holds the addresses'
   expect(found(4, 5n)).toEqual([
@@ -112,7 +110,7 @@ test("pools of which much is used", () => {
     attachmentOf({ network: "lan", orphan: ["lease of an earlier boot"] }),
   ]
   const stores = [{ network: "pods", rangeSets: [{ ranges: "A-B", used: 4, total: 5n, reclaimable: 0 }] }]
-  const gone = (attachments: typeof orphans) => told(checkPools(patientOf({ stores, attachments })))[0]
+  const gone = (attachments: typeof orphans) => printed(checkPools(inputOf({ stores, attachments })))[0]
   expect(gone(orphans)).toEndWith("\ncni gc --auto pods")
   expect(gone(orphans.slice(1))).toEndWith(`\n${remedy}`)
   expect(found(0, 0n)).toEqual([])

@@ -2,7 +2,7 @@ import { basename, stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import { contains, parseCidr } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 import type { NodeAttachment } from "../node/mod.ts"
-import { type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { type Check, cniCommand, containerLinks, type DoctorInput, type Finding } from "./finding.ts"
 import { NEARLY_FULL } from "./kernel.ts"
 import { sh } from "./remedy.ts"
 
@@ -109,7 +109,7 @@ export const checkSubnets: Check = ({ node: { networks } }) => {
 }
 
 type Cidr = NonNullable<ReturnType<typeof parseCidr>>
-type Pools = Patient["node"]["networks"][number]["pools"]
+type Pools = DoctorInput["node"]["networks"][number]["pools"]
 type Range = Pools[number]["rangeSets"][number][number]
 
 function subnetOf({ subnet }: Range): string {
@@ -124,15 +124,15 @@ function overlap(a: Cidr, b: Cidr): boolean {
 const ON_THE_LAN = new Set(describedPlugins.filter(({ isOnLan }) => isOnLan).map(({ name }) => name))
 
 /** Finds host routes into a network of containers that lead elsewhere. */
-export const checkRoutes: Check = (patient) => {
-  const own = new Set(containerLinks(patient))
-  return patient.node.networks.flatMap(({ file, network, pools }) => {
+export const checkRoutes: Check = (input) => {
+  const own = new Set(containerLinks(input))
+  return input.node.networks.flatMap(({ file, network, pools }) => {
     if (!network || network.plugins.some(({ type }) => ON_THE_LAN.has(type))) return []
     return pools
       .flatMap(({ rangeSets }) => rangeSets.flat())
       .flatMap((range) => {
         const subnet = parseCidr(subnetOf(range))
-        const clash = patient.node.routes.find(({ dst, dev, isClosed }) => {
+        const clash = input.node.routes.find(({ dst, dev, isClosed }) => {
           const cidr = parseCidr(dst)
           if (!subnet || !cidr || cidr.prefix === 0 || own.has(dev ?? "")) return false
           // A closed route that drops unused private addresses may be wider than the containers' subnet.
@@ -153,13 +153,13 @@ export const checkRoutes: Check = (patient) => {
   })
 }
 
-function wayOf({ dev, gateway, isClosed = false }: Patient["node"]["routes"][number]): string {
+function wayOf({ dev, gateway, isClosed = false }: DoctorInput["node"]["routes"][number]): string {
   return isClosed ? "that drops packets" : `by ${dev ?? gateway}`
 }
 
 /** Checks the use of host-local's ranges. */
-export const checkPools: Check = (patient) =>
-  patient.node.stores.flatMap(({ network, rangeSets }) =>
+export const checkPools: Check = (input) =>
+  input.node.stores.flatMap(({ network, rangeSets }) =>
     rangeSets.flatMap(({ ranges, used, total, reclaimable }): Finding[] => {
       if (total === 0n || used < NEARLY_FULL * Number(total)) return []
       const isFull = BigInt(used - reclaimable) >= total
@@ -170,7 +170,7 @@ export const checkPools: Check = (patient) =>
           network,
           what: `${used} of ${total} addresses of ${ranges} are used (${Math.round((100 * used) / Number(total))} %)`,
           why: isFull ? "no further container gets an address" : "containers get none when it is full",
-          ...poolRemedy(patient, network, { used, total: Number(total) }),
+          ...poolRemedy(input, network, { used, total: Number(total) }),
         },
       ]
     }),
@@ -181,16 +181,16 @@ export const checkPools: Check = (patient) =>
  * needs more addresses.
  */
 function poolRemedy(
-  patient: Patient,
+  input: DoctorInput,
   network: string,
   { used, total }: { used: number; total: number },
 ): Pick<Finding, "remedy" | "note"> {
   const hasStaleLease = ({ orphan }: NodeAttachment) => orphan.some((reason) => reason.startsWith("lease"))
-  const stale = patient.attachments.filter((one) => one.network === network && hasStaleLease(one)).length
-  const list = cniCommand(patient, "ipam", ["ls", network]).line
-  const gc = cniCommand(patient, "gc", [network], ["--auto"])
+  const stale = input.attachments.filter((one) => one.network === network && hasStaleLease(one)).length
+  const list = cniCommand(input, "ipam", ["ls", network]).line
+  const gc = cniCommand(input, "gc", [network], ["--auto"])
   if (used - stale < NEARLY_FULL * total)
     return { remedy: gc, note: `${stale} of them are of containers that are gone: ${list} shows which` }
-  const file = patient.node.networks.find((one) => one.network?.name === network)?.file ?? "its configuration"
+  const file = input.node.networks.find((one) => one.network?.name === network)?.file ?? "its configuration"
   return { remedy: `add a range to "ranges" in ${file}: ${list} shows who holds the addresses` }
 }

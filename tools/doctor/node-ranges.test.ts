@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { checkNodeRanges } from "./node-ranges.ts"
-import { attachmentOf, patientOf } from "./testing/patients.ts"
+import { attachmentOf, inputOf } from "./testing/inputs.ts"
 
 test("containers whose addresses are not of the node's range are named, and none where the file has no range", () => {
   const path = mkdtempSync(join(tmpdir(), "doctor-ranges-"))
@@ -19,7 +19,7 @@ test("containers whose addresses are not of the node's range are named, and none
       attachmentOf({ network: "pods", containerId: "old", addresses: ["10.244.1.2/24"] }),
       attachmentOf({ network: "pods", containerId: "new", addresses: ["10.244.7.2/24"] }),
     ]
-    const found = () => checkNodeRanges(patientOf({ networks, stores, attachments }))
+    const found = () => checkNodeRanges(inputOf({ networks, stores, attachments }))
     expect(found()).toEqual([])
     const write = (ranges: string[]) =>
       writeFileSync(rangesFile, JSON.stringify({ version: 1, node: "a", ranges, former: [] }))

@@ -3,18 +3,18 @@ import { contains, isCniError, parseCidr, parseIp } from "../../pkg/types/mod.ts
 import { affectedBy, type Check, cniCommand, type Finding } from "./finding.ts"
 
 /** Finds containers with addresses outside the node's range. They were attached before the range changed. */
-export const checkNodeRanges: Check = (patient) =>
-  patient.node.networks.flatMap(({ network, pools }) =>
+export const checkNodeRanges: Check = (input) =>
+  input.node.networks.flatMap(({ network, pools }) =>
     pools.flatMap(({ rangesFile, directory }): Finding[] => {
       const ranges = rangesFile === undefined ? [] : rangesIn(rangesFile)
       if (network === undefined || ranges.length === 0) return [] // STATUS of host-local reports a missing range
-      const leases = patient.node.stores.find((store) => store.directory === directory)?.leases ?? []
+      const leases = input.node.stores.find((store) => store.directory === directory)?.leases ?? []
       const outside = leases.filter(({ address }) => {
         const ip = parseIp(address)
         return ip !== undefined && !ranges.some(({ cidr }) => contains(cidr, ip))
       })
       const isOf = new Set(outside.map(({ address }) => address))
-      const affected = patient.attachments.filter(
+      const affected = input.attachments.filter(
         (one) => one.network === network.name && one.addresses.some((text) => isOf.has(text.replace(/\/.*/, ""))),
       )
       return outside.length === 0
@@ -27,7 +27,7 @@ export const checkNodeRanges: Check = (patient) =>
               affected: affected.map((one) => affectedBy(one)),
               what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not of this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
               why: "the range belongs to another node, or will: other nodes do not route to these containers",
-              remedy: `delete the pods, so that their controllers re-create them with addresses of the range: ${cniCommand(patient, "ipam", ["ls", network.name]).line} shows the containers`,
+              remedy: `delete the pods, so that their controllers re-create them with addresses of the range: ${cniCommand(input, "ipam", ["ls", network.name]).line} shows the containers`,
             },
           ]
     }),

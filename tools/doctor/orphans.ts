@@ -1,15 +1,15 @@
 import { dirname } from "../../pkg/libc/mod.ts"
 import { cacheFile } from "../../pkg/libcni/mod.ts"
 import type { NodeAttachment } from "../node/mod.ts"
-import { affectedBy, type Check, cniCommand, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, cniCommand, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import { isDeletable, planDeletion } from "./fix.ts"
 import { sh } from "./remedy.ts"
 
 const GONE = "its container is gone, and no DEL came"
 
 /** Finds leases, records, links and rules of containers that no longer exist. */
-export const checkOrphans: Check = (patient) =>
-  patient.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, patient))
+export const checkOrphans: Check = (input) =>
+  input.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, input))
 
 /** Finds running containers whose namespaces were unmounted. */
 export const checkLostPaths: Check = ({ attachments }) =>
@@ -37,8 +37,8 @@ export const checkLostPaths: Check = ({ attachments }) =>
  * Returns the findings about an orphan. A deleted container is one cause: its lease and rules are reported with its
  * record.
  */
-function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
-  const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, patient))
+function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
+  const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, input))
   const { network } = one
   const about = {
     network,
@@ -48,7 +48,7 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
     // Without the cache, a living attachment looks like one without a record.
     ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look", "record-broken"] as const }),
     cause: `containers of ${network}`,
-    ...orphanRemedy(one, patient, isFixable),
+    ...orphanRemedy(one, input, isFixable),
   }
   const found: Finding[] = []
   const has = (text: string) => one.orphan.some((reason) => reason.startsWith(text))
@@ -84,12 +84,12 @@ function orphanFindings(one: NodeAttachment, patient: Patient): Finding[] {
  * Returns the remedy of an orphan. `cni gc` needs the network's file, and a runtime's record such as "cni-loopback" has
  * none.
  */
-function orphanRemedy(one: NodeAttachment, patient: Patient, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
-  const { networks, places } = patient.node
+function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
+  const { networks, places } = input.node
   const hasFile = networks.some(({ network }) => network?.name === one.network)
-  const gc = cniCommand(patient, "gc", [one.network], ["--auto"])
+  const gc = cniCommand(input, "gc", [one.network], ["--auto"])
   if (isFixable) {
-    const fix = cniCommand(patient, "doctor", [], ["--fix"])
+    const fix = cniCommand(input, "doctor", [], ["--fix"])
     return { remedy: fix, ...(hasFile ? { note: `${gc.line} does it for this network alone` } : {}) }
   }
   if (one.sources.join() === "cache") {

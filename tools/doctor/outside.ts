@@ -2,7 +2,7 @@ import { NeighbourState, type NextHop, RTPROT_KERNEL } from "../../pkg/netlink/m
 import { AF_INET, type Cidr, contains, familyOf, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { Node, NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
-import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient, someOf } from "./finding.ts"
+import { affectedBy, type Check, containerLinks, type DoctorInput, type Finding, nameOf, someOf } from "./finding.ts"
 import type { Examined } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 import { UPLINKS, uplinksOf } from "./uplinks.ts"
@@ -11,8 +11,8 @@ import { UPLINKS, uplinksOf } from "./uplinks.ts"
  * Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last address, and with it all its
  * routes.
  */
-export const checkUplinkAddress: Check = (patient) => {
-  const { examined, node, hostTables } = patient
+export const checkUplinkAddress: Check = (input) => {
+  const { examined, node, hostTables } = input
   const masqueraded = examined.filter(
     ({ plugins, interfaces }) =>
       plugins.some(({ raw }) => raw.ipMasq === true) &&
@@ -21,8 +21,8 @@ export const checkUplinkAddress: Check = (patient) => {
   const isRouted =
     node.routes.some(({ dst, gateway }) => !dst.includes(":") && (dst === "0.0.0.0/0" || gateway !== undefined)) ||
     hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === AF_INET)
-  if (masqueraded.length === 0 || isRouted || uplinksOf(patient, AF_INET).length > 0) return []
-  const bare = bareLinks(patient)
+  if (masqueraded.length === 0 || isRouted || uplinksOf(input, AF_INET).length > 0) return []
+  const bare = bareLinks(input)
   if (bare.length === 0) return []
   const count = masqueraded.length === 1 ? "a container is" : `${masqueraded.length} containers are`
   const names = bare.map(({ name }) => `"${name}"`)
@@ -41,9 +41,9 @@ export const checkUplinkAddress: Check = (patient) => {
  * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'
  * interfaces and ports of other links.
  */
-function bareLinks(patient: Patient): NodeLink[] {
-  const own = new Set(containerLinks(patient))
-  return patient.node.links.filter(
+function bareLinks(input: DoctorInput): NodeLink[] {
+  const own = new Set(containerLinks(input))
+  return input.node.links.filter(
     ({ name, nsid, isUp, state, kind, master, peerNsid, addresses }) =>
       nsid === undefined &&
       (UPLINKS.has(kind) || (kind === "veth" && peerNsid !== undefined)) &&

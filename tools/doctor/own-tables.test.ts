@@ -1,21 +1,21 @@
 import { expect, test } from "bun:test"
 import type { FilterView } from "../node/mod.ts"
 import { checkOwnTables } from "./own-tables.ts"
-import { accept, attachmentOf, cachedOf, patientOf, ruleOf, told } from "./testing/patients.ts"
+import { accept, attachmentOf, cachedOf, inputOf, printed, ruleOf } from "./testing/inputs.ts"
 
 test("a table of this suite that is dormant is told, and no other", () => {
   const dormant = [
     { family: "inet", name: "cni_firewall" },
     { family: "ip", name: "mine" },
   ] as const
-  expect(told(checkOwnTables(patientOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
+  expect(printed(checkOwnTables(inputOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
     `error table-dormant
 table inet cni_firewall is dormant: no packet comes through its chains
 its rules have no effect: masquerade, published ports, policies, the check of MACs
 nft add table inet cni_firewall`,
   ])
-  expect(checkOwnTables(patientOf({ filter: { bases: [], rules: [] } }))).toEqual([])
-  expect(checkOwnTables(patientOf({}))).toEqual([])
+  expect(checkOwnTables(inputOf({ filter: { bases: [], rules: [] } }))).toEqual([])
+  expect(checkOwnTables(inputOf({}))).toEqual([])
 })
 
 test("a table of this suite that has lost the rules of a base chain is told once, with all that need them", () => {
@@ -25,7 +25,7 @@ test("a table of this suite that has lost the rules of a base chain is told once
   const chain = (name: string) => ruleOf(`ip cni_hostports ${name}`, 1, accept)
   const tables = [{ family: "ip", name: "cni_hostports" }] as const
   const found = (names: string[], attachments = [of("c1"), of("c2")], more: Partial<FilterView> = {}) =>
-    told(checkOwnTables(patientOf({ attachments, filter: { bases: [], rules: names.map(chain), tables, ...more } })))
+    printed(checkOwnTables(inputOf({ attachments, filter: { bases: [], rules: names.map(chain), tables, ...more } })))
   expect(found(["postrouting", "output"])).toEqual([
     `error table-incomplete
 chain prerouting of table ip cni_hostports has no rules, and 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"

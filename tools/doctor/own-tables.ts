@@ -2,7 +2,7 @@ import { isOfThisSuite } from "../../install/mod.ts"
 import { Hostports, localnetGuards } from "../../meta/portmap/main.ts"
 import { ownerComment } from "../../pkg/types/mod.ts"
 import { pluginsOf } from "./attachments.ts"
-import { affectedBy, type Check, cniCommand, containerLinks, type Finding, type Patient } from "./finding.ts"
+import { affectedBy, type Check, cniCommand, containerLinks, type DoctorInput, type Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
 /** The base chains of the tables of ADD. Each of them has rules. */
@@ -15,13 +15,13 @@ const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
  * Finds tables of this suite that exist without effect: dormant ones, and those without a base chain's rules. Also
  * finds a setting that stays enabled without its guard.
  */
-export const checkOwnTables: Check = (patient) => [
-  ...dormantTables(patient),
-  ...incompleteTables(patient),
-  ...unguardedLinks(patient),
+export const checkOwnTables: Check = (input) => [
+  ...dormantTables(input),
+  ...incompleteTables(input),
+  ...unguardedLinks(input),
 ]
 
-function dormantTables({ filter }: Patient): Finding[] {
+function dormantTables({ filter }: DoctorInput): Finding[] {
   return (filter?.dormant ?? [])
     .filter(({ name }) => name.startsWith("cni_"))
     .map(({ family, name }) => ({
@@ -34,8 +34,8 @@ function dormantTables({ filter }: Patient): Finding[] {
     }))
 }
 
-function incompleteTables(patient: Patient): Finding[] {
-  const { filter, attachments } = patient
+function incompleteTables(input: DoctorInput): Finding[] {
+  const { filter, attachments } = input
   const dormant = new Set((filter?.dormant ?? []).map(({ family, name }) => `${family} ${name}`))
   return (filter?.tables ?? []).flatMap(({ family, name }): Finding[] => {
     const table = `${family} ${name}`
@@ -60,7 +60,7 @@ function incompleteTables(patient: Patient): Finding[] {
         ofMany: (count) => `${chains} has no rules, and ${count} containers need them`,
         why: "packets do not reach the table's rules for containers: masquerade and published ports do not work",
         remedy: living
-          ? cniCommand(patient, "reattach", [ownerComment(living)])
+          ? cniCommand(input, "reattach", [ownerComment(living)])
           : "the next ADD of a plugin that uses the table re-creates the rules",
         ...(living ? { note: "any ADD of a plugin that uses the table re-creates the rules, for all containers" } : {}),
       },
@@ -75,8 +75,8 @@ function canGuard(): boolean {
 }
 
 /** Finds interfaces toward containers that accept packets for 127.0.0.0/8. A dormant table has its own finding. */
-function unguardedLinks(patient: Patient): Finding[] {
-  const { filter, sysctl, attachments } = patient
+function unguardedLinks(input: DoctorInput): Finding[] {
+  const { filter, sysctl, attachments } = input
   if (filter === undefined || filter.dormant?.some(({ name }) => name === "cni_hostports")) return []
   const isThere = ({ chain, comment }: (typeof localnetGuards)[number]) =>
     filter.rules.some(
@@ -87,12 +87,12 @@ function unguardedLinks(patient: Patient): Finding[] {
         found.chain.table.family === chain.table.family,
     )
   if (localnetGuards.every(isThere)) return []
-  const open = containerLinks(patient).filter((link) => sysctl(`net/ipv4/conf/${link}/route_localnet`) === "1")
+  const open = containerLinks(input).filter((link) => sysctl(`net/ipv4/conf/${link}/route_localnet`) === "1")
   if (open.length === 0 || !canGuard()) return []
   const isUsed = attachments.some(
     (one) => one.isAlive === true && pluginsOf(one).some(({ type }) => type === "portmap"),
   )
-  const canRestore = isUsed && isOfThisSuite(patient.plugin("portmap")?.version)
+  const canRestore = isUsed && isOfThisSuite(input.plugin("portmap")?.version)
   return open.map(
     (link): Finding => ({
       rule: "route-localnet-open",
@@ -104,7 +104,7 @@ function unguardedLinks(patient: Patient): Finding[] {
         `route_localnet of ${count} interfaces of containers is 1, and no rule of table ip cni_hostports guards 127.0.0.0/8`,
       why: "containers reach services of the host that listen on 127.0.0.1 only, where no rule of others keeps them out",
       remedy: canRestore
-        ? cniCommand(patient, "reconcile", [])
+        ? cniCommand(input, "reconcile", [])
         : "set it to 0: no container that lives has portmap of this suite, which needs it and guards it",
       ...(canRestore ? { note: "the next ADD, CHECK, DEL or GC of portmap restores the guard, too" } : {}),
     }),

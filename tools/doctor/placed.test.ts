@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { install } from "../../install/mod.ts"
 import { checkPlaced } from "./placed.ts"
-import { patientOf, told } from "./testing/patients.ts"
+import { inputOf, printed } from "./testing/inputs.ts"
 
 /** A directory with two plugins that were installed. */
 function place() {
@@ -16,7 +16,7 @@ function place() {
   for (const name of names) writeFileSync(join(from, name), `#!/bin/sh\necho ours, ${name} >&2\n`)
   install({ directory, names, from, source: (name) => join(from, name) })
   const found = () =>
-    told(checkPlaced(patientOf({ places: { confDir: "", binDirs: [directory], cacheDir: "", dataDir: "" } })))
+    printed(checkPlaced(inputOf({ places: { confDir: "", binDirs: [directory], cacheDir: "", dataDir: "" } })))
   return { directory, found, [Symbol.dispose]: () => rmSync(root, { recursive: true }) }
 }
 

@@ -1,16 +1,16 @@
 import { type Difference, findVersion, type Verified, verify } from "../../install/mod.ts"
 import { isErrno, join } from "../../pkg/libc/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
-import { type Check, type Finding, installCommand, type Patient } from "./finding.ts"
+import { type Check, type DoctorInput, type Finding, installCommand } from "./finding.ts"
 
 /** The files of `cni install`: were they replaced by others since, or was an installation interrupted. */
-export const checkPlaced: Check = (patient) => {
-  return patient.node.places.binDirs.flatMap((directory): Finding[] => {
+export const checkPlaced: Check = (input) => {
+  return input.node.places.binDirs.flatMap((directory): Finding[] => {
     const verified = look(directory)
     if (!verified) return []
     const { differences, interrupted } = verified
-    const replaced = differences.filter(({ is }) => is === "replaced").map((one) => replacedBy(patient, directory, one))
-    return interrupted === undefined ? replaced : [...replaced, interruption(patient, directory)]
+    const replaced = differences.filter(({ is }) => is === "replaced").map((one) => replacedBy(input, directory, one))
+    return interrupted === undefined ? replaced : [...replaced, interruption(input, directory)]
   })
 }
 
@@ -24,7 +24,7 @@ function look(directory: string): Verified | undefined {
   }
 }
 
-function replacedBy(patient: Patient, directory: string, { name }: Difference): Finding {
+function replacedBy(input: DoctorInput, directory: string, { name }: Difference): Finding {
   const version = findVersion(join(directory, name))
   const by = version === undefined ? "" : `: it says "${version}"`
   return {
@@ -35,19 +35,19 @@ function replacedBy(patient: Patient, directory: string, { name }: Difference): 
     what: `plugin "${name}" in ${directory} was replaced since it was installed${by}`,
     ofMany: (count) => `${count} plugins in ${directory} were replaced since they were installed`,
     why: "another installer wrote over it: containers are attached by a plugin of another suite or version",
-    remedy: installCommand(patient, directory, true),
+    remedy: installCommand(input, directory, true),
     note: "the other installer may replace it again: find out what runs it",
   }
 }
 
-function interruption(patient: Patient, directory: string): Finding {
+function interruption(input: DoctorInput, directory: string): Finding {
   return {
     rule: "install-interrupted",
     severity: "warning",
     cause: directory,
     what: `an installation into ${directory} was interrupted`,
     why: "plugins of two versions work together until it is finished",
-    remedy: installCommand(patient, directory),
+    remedy: installCommand(input, directory),
     note: "cni install --rollback takes it back",
   }
 }

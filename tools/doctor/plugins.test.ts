@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { inspectPlugin } from "./binaries.ts"
 import { checkPlugins, neededPlugins } from "./plugins.ts"
-import { memberOf, patientOf, told } from "./testing/patients.ts"
+import { inputOf, memberOf, printed } from "./testing/inputs.ts"
 
 let bin = ""
 beforeAll(() => {
@@ -26,7 +26,7 @@ function plugin(name: string, says = `CNI ${name} plugin v1.9.1\n${VERSION}`, mo
 }
 const places = (directories = [bin]) => ({ confDir: "", binDirs: directories, cacheDir: "", dataDir: "" })
 const found = (types: readonly string[], directories?: string[]) =>
-  told(checkPlugins(patientOf({ places: places(directories), members: types.map((type) => memberOf({ type })) })))
+  printed(checkPlugins(inputOf({ places: places(directories), members: types.map((type) => memberOf({ type })) })))
 
 test("the plugins that networks need, IPAM plugins included, each with its networks", () => {
   const members = [
@@ -35,7 +35,7 @@ test("the plugins that networks need, IPAM plugins included, each with its netwo
     memberOf({ type: "bridge", ipam: { type: 5 } }, "lan"),
     memberOf({ type: "ptp", ipam: "dhcp" }, "lan"),
   ]
-  expect([...neededPlugins(patientOf({ members }))]).toEqual([
+  expect([...neededPlugins(inputOf({ members }))]).toEqual([
     ["bridge", ["pods", "lan"]],
     ["host-local", ["pods"]],
     ["ptp", ["lan"]],
@@ -74,7 +74,7 @@ test("plugins that are right say nothing", () => {
 
 test("a plugin that does not exist", () => {
   const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge" }, "lan")]
-  expect(told(checkPlugins(patientOf({ places: places([bin, "/opt/none"]), members })))).toEqual([
+  expect(printed(checkPlugins(inputOf({ places: places([bin, "/opt/none"]), members })))).toEqual([
     `error plugin-missing
 plugin "bridge" is not in ${bin}, /opt/none
 no container can be attached to "pods", "lan"
@@ -125,8 +125,8 @@ chown root:root ${file}; chmod go-w ${file}`
 })
 
 test("an installation that would fail when pasted is not offered", () => {
-  const patient = { places: places(), members: [memberOf({ type: "bridge" })], canInstall: () => false }
-  const [finding] = checkPlugins(patientOf(patient))
+  const input = { places: places(), members: [memberOf({ type: "bridge" })], canInstall: () => false }
+  const [finding] = checkPlugins(inputOf(input))
   expect(finding).toMatchObject({ rule: "plugin-missing", remedy: expect.stringContaining("archive or package") })
 })
 

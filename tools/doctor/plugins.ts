@@ -3,12 +3,12 @@ import { member } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { ipamOf } from "../node/mod.ts"
 import { isPluginName } from "./binaries.ts"
-import { type Check, type Finding, installCommand, type Patient } from "./finding.ts"
+import { type Check, type DoctorInput, type Finding, installCommand } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
 
 /** Returns the plugins that a node's networks name, IPAM plugins included, each with its networks. */
-export function neededPlugins({ members }: Patient): Map<string, string[]> {
+export function neededPlugins({ members }: DoctorInput): Map<string, string[]> {
   const needed = new Map<string, string[]>()
   for (const { network, raw } of members) {
     const [type, ipam] = [member(raw, "type"), ipamOf(raw)]
@@ -23,12 +23,12 @@ export function neededPlugins({ members }: Patient): Map<string, string[]> {
 }
 
 /** Checks the executables: whether they exist, are executable, and belong to one suite. */
-export const checkPlugins: Check = (patient) => {
-  const directories = patient.node.places.binDirs
+export const checkPlugins: Check = (input) => {
+  const directories = input.node.places.binDirs
   const found: Finding[] = []
   const suites = new Map<string, string[]>()
-  for (const [type, networks] of neededPlugins(patient)) {
-    const plugin = patient.plugin(type)
+  for (const [type, networks] of neededPlugins(input)) {
+    const plugin = input.plugin(type)
     const why = `no container can be attached to ${networks.map((name) => `"${name}"`).join(", ")}`
     const add = (fault: Omit<Finding, "severity" | "why"> & Partial<Finding>) => {
       const about = { severity: "error" as const, why, affected: [{ name: `"${type}"` }] }
@@ -48,7 +48,7 @@ export const checkPlugins: Check = (patient) => {
         cause: `${ofThisSuite(type)} in ${directories.join(", ")}`,
         what: `plugin "${type}" is not in ${directories.join(", ")}`,
         ofMany: (count) => `${count} plugins are not in ${directories.join(", ")}`,
-        remedy: install(patient, type, directories[0]),
+        remedy: install(input, type, directories[0]),
       })
       continue
     }
@@ -80,7 +80,7 @@ export const checkPlugins: Check = (patient) => {
         cause: `${ofThisSuite(type)} in ${directory}`,
         what: `${shown} cannot be started: ${unstartable}`,
         ofMany: (count) => `${count} plugins in "${directory}" cannot be started`,
-        remedy: install(patient, type, directory, "replace"),
+        remedy: install(input, type, directory, "replace"),
         note: "it is damaged, or of another machine",
       })
     } else if (version === undefined) {
@@ -93,7 +93,7 @@ export const checkPlugins: Check = (patient) => {
           what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
           ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
           why: "it may be damaged, or of another machine",
-          remedy: install(patient, type, directory, "replace"),
+          remedy: install(input, type, directory, "replace"),
         })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
     if ((mode & 0o022) !== 0 || owner !== 0) {
@@ -108,7 +108,7 @@ export const checkPlugins: Check = (patient) => {
       })
     }
   }
-  if (suites.size > 1) found.push(mixed(patient, suites, directories[0]))
+  if (suites.size > 1) found.push(mixed(input, suites, directories[0]))
   return found
 }
 
@@ -117,9 +117,9 @@ function ofThisSuite(type: string): string {
 }
 
 /** Returns the command that installs a plugin of this suite, or a sentence for other plugins. */
-function install(patient: Patient, type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
+function install(input: DoctorInput, type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
   if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
-  return installCommand(patient, directory, how === "replace")
+  return installCommand(input, directory, how === "replace")
 }
 
 /** Returns "reference plugins v1.1.1" for "CNI bridge plugin v1.1.1". */
@@ -127,7 +127,11 @@ function suiteOf(version: string): string {
   return version.replace(/^CNI \S+ plugin (?:version )?(.+)$/, "reference plugins $1")
 }
 
-function mixed(patient: Patient, suites: ReadonlyMap<string, readonly string[]>, directory = "/opt/cni/bin"): Finding {
+function mixed(
+  input: DoctorInput,
+  suites: ReadonlyMap<string, readonly string[]>,
+  directory = "/opt/cni/bin",
+): Finding {
   const types = [...suites.values()].flat()
   const parts = [...suites].map(([suite, types]) => `${types.join(", ")}: ${suite}`)
   const others = types.filter((type) => ofThisSuite(type) === type)
@@ -140,7 +144,7 @@ function mixed(patient: Patient, suites: ReadonlyMap<string, readonly string[]>,
     ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
     remedy:
       others.length === 0
-        ? installCommand(patient, directory, true)
+        ? installCommand(input, directory, true)
         : `cni install --bin-dir ${directory} --adopt writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
   }
 }

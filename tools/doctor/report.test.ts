@@ -3,7 +3,7 @@ import type { Finding } from "./finding.ts"
 import { affectedBy, bridgeOf, bridgesOf, containerLinks, nameOf, readSysctl } from "./finding.ts"
 import { inOneLine, sh } from "./remedy.ts"
 import { asJson, report, summary } from "./report.ts"
-import { attachmentOf, linkOf, memberOf, patientOf } from "./testing/patients.ts"
+import { attachmentOf, inputOf, linkOf, memberOf } from "./testing/inputs.ts"
 
 const finding = (more: Partial<Finding> = {}): Finding => ({
   rule: "link-down",
@@ -16,7 +16,7 @@ const finding = (more: Partial<Finding> = {}): Finding => ({
 const warning = finding({ severity: "warning", rule: "no-nftables" })
 const examination = (findings: Finding[], count = 1) => ({
   findings,
-  patient: patientOf({ attachments: Array.from({ length: count }, () => attachmentOf()) }),
+  input: inputOf({ attachments: Array.from({ length: count }, () => attachmentOf()) }),
 })
 const rules = ["ip nat POSTROUTING", "ip nat POSTROUTING", "ip cni_masquerade containers"].map(
   (place) => ({ place, backend: "iptables", owner: "" }) as const,
@@ -91,8 +91,8 @@ test("for programs it has the same, every object that is affected, and what can 
     finding({ network: "pods", remedy: sh`ip link set ${"a b"} up`, note: "or restart it" }),
     finding({ ...warning, isFixable: true, affected }),
   ]
-  const told = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
-  const words = { ...told, what: `${told.what}; and 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
+  const printed = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
+  const words = { ...printed, what: `${printed.what}; and 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
   const ofPod = { network: "pods", containerId: "c1", ifName: "eth0", pod }
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
     findings: [
@@ -100,7 +100,7 @@ test("for programs it has the same, every object that is affected, and what can 
         rule: "link-down",
         severity: "error",
         network: "pods",
-        ...told,
+        ...printed,
         remedy: "ip link set 'a b' up",
         pasteable: true,
         note: "or restart it",
@@ -133,7 +133,7 @@ test("the bridges of a node are those that configurations name, each once", () =
     memberOf({ type: "ptp", bridge: "br8" }),
   ]
   expect(members.map(bridgeOf)).toEqual(["br7", "cni0", "cni0", "cni0", "br7", undefined])
-  expect(bridgesOf(patientOf({ members }))).toEqual(["br7", "cni0"])
+  expect(bridgesOf(inputOf({ members }))).toEqual(["br7", "cni0"])
 })
 
 test("packets of containers come by bridges that are there, and by ends of pairs on the host", () => {
@@ -141,10 +141,7 @@ test("packets of containers come by bridges that are there, and by ends of pairs
   const links = [linkOf(1, "cni0"), linkOf(2, "br7", inside), linkOf(3, "eth0")]
   const members = [memberOf({ type: "bridge" }), memberOf({ type: "bridge", bridge: "br7" })]
   const ends = [linkOf(4, "veth1"), linkOf(5, "eth0", inside), linkOf(1, "cni0")].map((link) => attachmentOf({ link }))
-  expect(containerLinks(patientOf({ links, members, attachments: [...ends, attachmentOf()] }))).toEqual([
-    "cni0",
-    "veth1",
-  ])
+  expect(containerLinks(inputOf({ links, members, attachments: [...ends, attachmentOf()] }))).toEqual(["cni0", "veth1"])
 })
 
 test("messages name an attachment, and its pod where it is one's", () => {

@@ -45,14 +45,14 @@ function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boo
 }
 
 /** Returns the last line: the number of causes, and the number of orphans that were deleted before the examination. */
-export function summary({ findings, patient }: Examination, screen: ScreenSize, fixed = 0): string {
+export function summary({ findings, input }: Examination, screen: ScreenSize, fixed = 0): string {
   const errors = findings.filter(({ severity }) => severity === "error").length
   const warnings = findings.length - errors
   const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? "" : "s"}`
   const text = [
     counted(errors, "error"),
     counted(warnings, "warning"),
-    `${counted(patient.attachments.length, "attachment")} looked at`,
+    `${counted(input.attachments.length, "attachment")} looked at`,
     ...(fixed > 0 ? [`after ${counted(fixed, "deletion")}`] : []),
   ].join(", ")
   return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`

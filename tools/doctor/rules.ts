@@ -88,11 +88,11 @@ function lookUpMain(family: Family): Command {
 }
 
 /** The host's rules that lead nowhere what containers send outside, or what the host sends to them. */
-export const checkHostRules: Check = (patient) => {
-  const { examined, hostTables } = patient
+export const checkHostRules: Check = (input) => {
+  const { examined, hostTables } = input
   if (hostTables.rules.length === 0) return []
   using kernel = new HostKernel()
-  const walks = new Walks(patient, kernel)
+  const walks = new Walks(input, kernel)
   return examined.flatMap((each) => {
     const addresses = each.interfaces.flatMap((own) => own.addresses)
     return addresses.flatMap((address) => unrouted(each, address, walks)).slice(0, 1)
@@ -100,17 +100,17 @@ export const checkHostRules: Check = (patient) => {
 }
 
 function unrouted(examined: Examined, address: Address, walks: Walks): Finding[] {
-  const { patient } = walks
+  const { input } = walks
   if (!walks.isRouted(familyOf(address.ip))) return []
   const echo = { ip: address.ip, port: 0, protocol: "icmp" } as const
-  const fromHost = linkTowards(examined, patient) === undefined ? [] : [walks.fromHost(examined, echo)]
+  const fromHost = linkTowards(examined, input) === undefined ? [] : [walks.fromHost(examined, echo)]
   const fate = [fromHost, outside({ examined, address }, walks)].flatMap((attempts) => {
     const ends = attempts.map(({ what, walk }) => ({ what, ...walk() }))
     const [first] = ends
     return first && ends.every(({ isUnrouted }) => isUnrouted) ? [`${first.what}: ${reasonOf(first.hops)}`] : []
   })[0]
   if (fate === undefined) return []
-  const { rules } = patient.hostTables
+  const { rules } = input.hostTables
   const rule = rules.find((each) => concerns(each, address.ip, undefined) || concerns(each, undefined, address.ip))
   const by = rule === undefined ? "the host's policy routing" : `the host's rule "${describeRule(rule)}"`
   return [

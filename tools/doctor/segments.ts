@@ -1,6 +1,6 @@
 import { IFA_F_DADFAILED } from "../../pkg/netlink/mod.ts"
 import { formatIp, sameBytes } from "../../pkg/types/mod.ts"
-import { affectedBy, type Check, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
 import { type Command, giveAddress, inOneLine, ofOthers, sh } from "./remedy.ts"
 
@@ -50,7 +50,7 @@ export const checkFailedAddresses: Check = ({ examined }) =>
   )
 
 /** Finds addresses in containers that the host has on their bridge or its VLAN: the gateway of the others. */
-function addressesOfBridges(stations: readonly Station[], { links }: Patient["node"]): Finding[] {
+function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput["node"]): Finding[] {
   const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
   const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)
   return stations.flatMap(({ examined: { one, inside }, one: { name, link } }) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import type { TrafficFilter } from "../node/mod.ts"
-import { attachmentOf, linkOf, memberOf, patientOf, told } from "./testing/patients.ts"
+import { attachmentOf, inputOf, linkOf, memberOf, printed } from "./testing/inputs.ts"
 import { checkQueues, checkTrafficFilters } from "./traffic-control.ts"
 
 const end = linkOf(4, "veth1", { master: 2 })
@@ -20,7 +20,7 @@ const filterOf = (more: Partial<TrafficFilter>): TrafficFilter => ({
   ...more,
 })
 const found = (more: Partial<TrafficFilter>) =>
-  told(checkTrafficFilters(patientOf({ ...parts, traffic: [filterOf(more)] })))
+  printed(checkTrafficFilters(inputOf({ ...parts, traffic: [filterOf(more)] })))
 
 describe("filters of traffic control", () => {
   test("one that drops all is an error, and the remedy is words", () => {
@@ -76,5 +76,5 @@ test.each([
 ])("the qdisc %s at an end: %d findings", (qdisc, count) => {
   const link = { ...end, qdisc }
   const attachments = [attachmentOf({ link })]
-  expect(checkQueues(patientOf({ ...parts, links: [link], attachments }))).toHaveLength(count)
+  expect(checkQueues(inputOf({ ...parts, links: [link], attachments }))).toHaveLength(count)
 })

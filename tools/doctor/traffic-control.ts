@@ -1,6 +1,6 @@
 import type { NodeAttachment, NodeLink, TrafficFilter } from "../node/mod.ts"
 import { aboutRules } from "./attachments.ts"
-import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, containerLinks, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
@@ -11,15 +11,15 @@ const OF_NETWORK_PLUGINS = /^(cil_|bpf_(lxc|host|overlay)|cali|handle_(in|e)gres
  * Finds traffic control filters at containers' ends and bridges that drop or redirect packets, or may do so. A
  * redirection to an ifb is a limit, as bandwidth and other programs create it.
  */
-export const checkTrafficFilters: Check = (patient) =>
-  (patient.traffic ?? []).flatMap((found): Finding[] => {
+export const checkTrafficFilters: Check = (input) =>
+  (input.traffic ?? []).flatMap((found): Finding[] => {
     const { link, effect, isForAll } = found
-    const target = patient.node.links.find(({ nsid, index }) => nsid === undefined && index === found.target)
+    const target = input.node.links.find(({ nsid, index }) => nsid === undefined && index === found.target)
     if (effect === "redirects" && target?.kind === "ifb" && target.isUp) return []
     if (effect === "decides" && OF_NETWORK_PLUGINS.test(found.by ?? "")) return []
     const does = deedOf(found, target)
     const place = `${found.place}, pref ${found.filter.priority}, ${found.filter.kind}`
-    const concerned = attachmentsAt(link, patient)
+    const concerned = attachmentsAt(link, input)
     return [
       {
         rule: "tc-filter",
@@ -35,7 +35,7 @@ export const checkTrafficFilters: Check = (patient) =>
           found.place === "ingress"
             ? "it comes before all rules of the packet filter, and none of these shows which packets it takes"
             : "it comes after all rules of the packet filter, and none of these shows which packets it takes",
-        ...remedyOf(found, concerned, patient),
+        ...remedyOf(found, concerned, input),
       },
     ]
   })
@@ -58,12 +58,12 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],
-  patient: Patient,
+  input: DoctorInput,
 ): Pick<Finding, "remedy" | "note"> {
   const [one] = concerned
   const isLimit = found.target === 0 && one?.result?.interfaces.some(({ name }) => /^bwp/.test(name))
   if (one && isLimit) {
-    const { remedy, note } = aboutRules(one, patient, "bandwidth")
+    const { remedy, note } = aboutRules(one, input, "bandwidth")
     return { remedy, note }
   }
   const { link, place } = found
@@ -86,19 +86,19 @@ const LOSING: Readonly<Record<string, string>> = {
  * Finds qdiscs that lose packets on purpose, as fault tests leave them: at containers' ends, bridges, uplinks, and in
  * containers.
  */
-export const checkQueues: Check = (patient) => [...queuesOnHost(patient), ...queuesInContainers(patient)]
+export const checkQueues: Check = (input) => [...queuesOnHost(input), ...queuesInContainers(input)]
 
-function queuesOnHost(patient: Patient): Finding[] {
-  const { node, attachments } = patient
+function queuesOnHost(input: DoctorInput): Finding[] {
+  const { node, attachments } = input
   const defaults = node.routes.filter(({ dst }) => dst === "0.0.0.0/0" || dst === "::/0")
   const uplinks = new Set(defaults.flatMap(({ dev }) => dev ?? []))
-  const names = new Set([...containerLinks(patient), ...uplinks])
+  const names = new Set([...containerLinks(input), ...uplinks])
   const isLosing = ({ qdisc = "" }: NodeLink) => LOSING[qdisc] !== undefined
   const own = node.links.filter((link) => link.nsid === undefined && isLosing(link) && names.has(link.name))
   return own.flatMap((link): Finding[] =>
     queueFinding(link.qdisc, {
       cause: link.kind === "bridge" || uplinks.has(link.name) ? link.name : "ends",
-      affected: uplinks.has(link.name) ? attachments : attachmentsAt(link, patient),
+      affected: uplinks.has(link.name) ? attachments : attachmentsAt(link, input),
       where: `"${link.name}"`,
       ofMany: (count) =>
         uplinks.has(link.name)
@@ -109,7 +109,7 @@ function queuesOnHost(patient: Patient): Finding[] {
   )
 }
 
-function queuesInContainers({ examined }: Patient): Finding[] {
+function queuesInContainers({ examined }: DoctorInput): Finding[] {
   return examined.flatMap(({ one, inside, interfaces }) =>
     interfaces.flatMap(({ name, link }) =>
       queueFinding(link?.attributes.qdisc, {
@@ -148,7 +148,7 @@ function queueFinding(kind = "", { cause = "", affected, where, ofMany, shown }:
 }
 
 /** Returns the attachments whose host end, or whose bridge, is the link. */
-function attachmentsAt({ index }: NodeLink, { attachments }: Patient): readonly NodeAttachment[] {
+function attachmentsAt({ index }: NodeLink, { attachments }: DoctorInput): readonly NodeAttachment[] {
   return attachments.filter(
     ({ link }) => link !== undefined && link.nsid === undefined && (link.index === index || link.master === index),
   )

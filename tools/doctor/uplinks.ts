@@ -11,7 +11,7 @@ import {
 } from "../../pkg/types/mod.ts"
 import type { NodeLink, NodeRoute } from "../node/mod.ts"
 import { isGateway } from "./bridges.ts"
-import { affectedBy, type Check, containerLinks, type Finding, nameOf, type Patient } from "./finding.ts"
+import { affectedBy, type Check, containerLinks, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import { type Examined, isUp, localMappings } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
@@ -21,15 +21,15 @@ const families: readonly (readonly [Family, string, string])[] = [
 ]
 
 /** Finds useless masquerade: the host has an uplink, but no route beyond it. */
-export const checkDefaultRoute: Check = (patient) => {
-  const { examined, node, hostTables } = patient
+export const checkDefaultRoute: Check = (input) => {
+  const { examined, node, hostTables } = input
   const masqueraded = examined.filter(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
   return families.flatMap(([family, all, name]): Finding[] => {
     const used = masqueraded.filter((each) => addressesOf(each).some((ip) => familyOf(ip) === family))
-    const uplink = uplinksOf(patient, family)[0]
+    const uplink = uplinksOf(input, family)[0]
     if (used.length === 0 || uplink === undefined) return []
     const count = used.length === 1 ? "a container is" : `${used.length} containers are`
-    const closed = closedDefault(patient, all)
+    const closed = closedDefault(input, all)
     const isElsewhere = hostTables.routes.some(({ dst, prefix }) => prefix === 0 && familyOf(dst) === family)
     if (closed !== undefined && !isElsewhere)
       return [
@@ -65,8 +65,8 @@ export const checkDefaultRoute: Check = (patient) => {
  * Finds a family whose default routes all use interfaces without a carrier, so that no packet leaves. A bridge without
  * ports has none, either.
  */
-export const checkUplinkState: Check = (patient) => {
-  const { node, attachments } = patient
+export const checkUplinkState: Check = (input) => {
+  const { node, attachments } = input
   if (attachments.length === 0) return []
   const isCut = ({ kind, state }: NodeLink) => kind !== "bridge" && (state === "down" || state === "lowerlayerdown")
   const found = families.flatMap(([, all, name]): Finding[] => {
@@ -91,16 +91,16 @@ export const checkUplinkState: Check = (patient) => {
       },
     ]
   })
-  return [...found, ...closedUplinks(patient)].slice(0, 1)
+  return [...found, ...closedUplinks(input)].slice(0, 1)
 }
 
 /** Finds a host whose only uplink was set down: the interface has its address, and the routes are gone. */
-function closedUplinks(patient: Patient): Finding[] {
-  const { node, examined } = patient
-  const own = new Set(containerLinks(patient))
+function closedUplinks(input: DoctorInput): Finding[] {
+  const { node, examined } = input
+  const own = new Set(containerLinks(input))
   const isRouted = node.routes.some(({ dst, gateway }) => dst === "0.0.0.0/0" || gateway !== undefined)
   const isUsed = examined.some(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
-  if (isRouted || !isUsed || uplinksOf(patient, AF_INET).length > 0) return []
+  if (isRouted || !isUsed || uplinksOf(input, AF_INET).length > 0) return []
   const isUplink = ({ kind, peerNsid }: NodeLink) => UPLINKS.has(kind) || (kind === "veth" && peerNsid !== undefined)
   const down = node.links.find(
     (link) =>
@@ -130,7 +130,7 @@ function closedUplinks(patient: Patient): Finding[] {
 export const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
 /** Returns the effective default route of a family if it drops packets. */
-function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
+function closedDefault({ node }: DoctorInput, all: string): NodeRoute | undefined {
   const defaults = node.routes.filter(({ dst }) => dst === all)
   const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
   const counting = defaults.filter(({ metric = 0 }) => metric === best)
@@ -138,9 +138,9 @@ function closedDefault({ node }: Patient, all: string): NodeRoute | undefined {
 }
 
 /** Returns the host's interfaces that are up, have an address of the family, and do not serve containers. */
-export function uplinksOf(patient: Patient, family: Family): NodeLink[] {
-  const own = new Set(containerLinks(patient))
-  return patient.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
+export function uplinksOf(input: DoctorInput, family: Family): NodeLink[] {
+  const own = new Set(containerLinks(input))
+  return input.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
     const hasCarrier = state === "up" || (state === "unknown" && kind !== "bridge")
     const isConnected = nsid === undefined && name !== "lo" && isUp && hasCarrier
     if (!isConnected || own.has(name)) return false
@@ -153,8 +153,8 @@ export function uplinksOf(patient: Patient, family: Family): NodeLink[] {
  * Finds strict rp_filter on an uplink that answers do not use. The kernel drops packets for published ports that arrive
  * there.
  */
-export const checkUplinkFilters: Check = (patient) => {
-  const { node, sysctl } = patient
+export const checkUplinkFilters: Check = (input) => {
+  const { node, sysctl } = input
   const defaults = node.routes.filter(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)
   const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
   const used = new Set(defaults.filter(({ metric = 0 }) => metric === best).map(({ dev }) => dev))
@@ -180,9 +180,9 @@ export const checkUplinkFilters: Check = (patient) => {
  * Finds published ports that 127.0.0.1 cannot reach, because route_localnet is off on the interface toward the
  * container.
  */
-export const checkLocalnet: Check = (patient) => {
-  const { examined, hostTables, node, sysctl } = patient
-  const own = new Set(containerLinks(patient))
+export const checkLocalnet: Check = (input) => {
+  const { examined, hostTables, node, sysctl } = input
+  const own = new Set(containerLinks(input))
   const settings = new Map<string, string | undefined>()
   const settingOf = (link: string) =>
     settings.getOrInsertComputed(link, () => sysctl(`net/ipv4/conf/${link}/route_localnet`))
@@ -217,11 +217,11 @@ export const checkLocalnet: Check = (patient) => {
 }
 
 /** Finds DNS servers of a result to which a container, or the host for it, has no route. Sends no packet. */
-export const checkDns: Check = (patient) =>
-  patient.examined.flatMap((examined) => {
+export const checkDns: Check = (input) =>
+  input.examined.flatMap((examined) => {
     const { one } = examined
     return dnsServersOf(examined).flatMap((server): Finding[] => {
-      const blame = whyUnreachable(server, examined, patient)
+      const blame = whyUnreachable(server, examined, input)
       if (blame === undefined) return []
       const text = formatIp(server)
       return [
@@ -263,7 +263,7 @@ export function dnsServersOf({ one }: Pick<Examined, "one">): Uint8Array[] {
   )
 }
 
-function whyUnreachable(server: Uint8Array, examined: Examined, { hostTables }: Patient): string | undefined {
+function whyUnreachable(server: Uint8Array, examined: Examined, { hostTables }: DoctorInput): string | undefined {
   const { inside, plugins, one } = examined
   const { links, routes } = inside
   if (links === undefined || routes === undefined) return undefined

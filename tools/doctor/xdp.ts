@@ -6,15 +6,15 @@ import { ofOthers, sh } from "./remedy.ts"
  * Finds XDP programs at containers' ends and bridges, because their drops cannot be predicted. Ignores uplinks, where
  * eBPF network plugins have programs.
  */
-export const checkXdp: Check = (patient) => {
-  const names = new Set(containerLinks(patient))
-  const own = patient.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
+export const checkXdp: Check = (input) => {
+  const names = new Set(containerLinks(input))
+  const own = input.node.links.filter(({ nsid, name }) => nsid === undefined && names.has(name))
   return own.flatMap((link): Finding[] => {
     const { name, xdp } = link
     if (!xdp) return []
     const isConcerned = ({ nsid, index, master }: NodeLink) =>
       nsid === undefined && (index === link.index || master === link.index)
-    const concerned = patient.attachments.filter((one) => one.link && isConcerned(one.link))
+    const concerned = input.attachments.filter((one) => one.link && isConcerned(one.link))
     return [
       {
         rule: "xdp-program",

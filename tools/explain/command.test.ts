@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { cni } from "../../cmd/cni/main.ts"
 import { report, summary } from "../doctor/mod.ts"
-import { patientOf } from "../doctor/testing/patients.ts"
+import { inputOf } from "../doctor/testing/inputs.ts"
 import { recordingTerminal } from "../testing.ts"
 import { looksFor } from "./known.ts"
 
@@ -137,7 +137,7 @@ test("what doctor has printed is explained, each finding once, and what else is 
     },
     { rule: "link-down", severity: "error", what: "three", why: "why", remedy: "sed" },
   ] as const
-  const examination = { findings, patient: patientOf() }
+  const examination = { findings, input: inputOf() }
   const printed = `${report(examination, [], { columns: 40 })}${summary(examination, {})}`
   const names = ["FINDING  missing-ports  (2 times)", "FINDING  link-down"]
   const heads = (out: string) => out.split("\n").filter((line) => /^(FINDING|MESSAGE)/.test(line))

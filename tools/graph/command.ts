@@ -40,11 +40,11 @@ Examples:
   cni graph pods -o text --watch`,
   async run(args, terminal) {
     const [name] = args.words
-    const { patient, findings } = examineNode(placesOf(args, terminal), { network: name })
-    const { node } = patient
-    requireNetwork(name, networksOf(node, patient.attachments, name))
+    const { input, findings } = examineNode(placesOf(args, terminal), { network: name })
+    const { node } = input
+    requireNetwork(name, networksOf(node, input.attachments, name))
     for (const { what, reason } of node.unread) terminal.stderr(`Warning: cannot see the ${what}: ${reason}\n`)
-    const attachments = patient.attachments.filter(({ network, ifName }) =>
+    const attachments = input.attachments.filter(({ network, ifName }) =>
       name === undefined ? ifName !== "lo" : network === name,
     )
     const drawn = draw(withFaults(graphOf(node, attachments), findings), args, terminal)

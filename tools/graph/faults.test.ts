@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { affectedBy, type Finding } from "../doctor/mod.ts"
-import { attachmentOf } from "../doctor/testing/patients.ts"
+import { attachmentOf } from "../doctor/testing/inputs.ts"
 import { withFaults } from "./faults.ts"
 import type { Graph } from "./model.ts"
 import { memberOf, segmentOf } from "./testing/graphs.ts"

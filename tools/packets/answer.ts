@@ -10,6 +10,7 @@ import { hasNoCarrier, isWithoutRoute, tellNeighbour, tellNextHop, whyNotForward
 import { acrossBridge, filtersFrames, fromPort, isTowards, toPort } from "./frames.ts"
 import { RTN } from "./kernel.ts"
 import { IPPROTO, type Packet, u32Bits } from "./packet.ts"
+import type { Hop } from "./packet-path.ts"
 import {
   arrive,
   type Container,
@@ -23,7 +24,6 @@ import {
   type Trip,
   whyBlockedByIpsec,
 } from "./trip.ts"
-import type { Hop } from "./way.ts"
 
 /** Ends a packet's path at a container: whether the container accepts it, and the path of the answer. */
 export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttachment, what: string): Hop[] {

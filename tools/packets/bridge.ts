@@ -4,8 +4,8 @@ import { arriveAtContainer } from "./answer.ts"
 import { has } from "./facts.ts"
 import { acrossBridge, filtersFrames, settingOf } from "./frames.ts"
 import type { Packet } from "./packet.ts"
+import type { Hop } from "./packet-path.ts"
 import { describe, dropped, holderOf, type Trip } from "./trip.ts"
-import type { Hop } from "./way.ts"
 
 /**
  * Follows a packet to another container of the bridge. Frames pass the packet filter only if br_netfilter sends them

@@ -6,7 +6,7 @@ import type { Choices } from "./choices.ts"
 import { evaluate } from "./evaluate.ts"
 import type { Kernel } from "./kernel.ts"
 import { agreeingPacket, type Packet } from "./packet.ts"
-import type { Hop } from "./way.ts"
+import type { Hop } from "./packet-path.ts"
 
 /** The input of a packet's walk through the rules. */
 export interface FilterQuestions {

@@ -4,8 +4,8 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { sysctl } from "./facts.ts"
 import { NUD_INCOMPLETE } from "./forwarding.ts"
 import { firstPacket, isAnswer, type Packet } from "./packet.ts"
+import { PacketPath } from "./packet-path.ts"
 import { pass, passDevice, passFrame, type Trip } from "./trip.ts"
-import { Way } from "./way.ts"
 
 /** Sends a frame from a container's port to the host. */
 export function fromPort(trip: Trip, packet: Packet, port: string, bridge: string): boolean {
@@ -49,7 +49,7 @@ export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boole
   const question = firstPacket(peer, { ip: asked, port: 0, protocol: "icmp" }, link)
   const answer = firstPacket(own, { ip: peer, port: 0, protocol: "icmp" }, "")
   const untracked = { tracking: "untracked" } as const
-  const way = new Way()
+  const way = new PacketPath()
   const asking = { ...trip, way }
   const arrived = pass(asking, "prerouting", { ...question, ...untracked, icmpType: SOLICITATION }, true)
   const isAnswered =

@@ -19,6 +19,7 @@ import { isTowards, passDiscovery, toPort } from "./frames.ts"
 import { virtualServers } from "./ipvs.ts"
 import { RTN, readIfThere } from "./kernel.ts"
 import { type Destination, firstPacket, type Packet, protocolOf } from "./packet.ts"
+import type { Hop } from "./packet-path.ts"
 import {
   arrive,
   describe,
@@ -30,7 +31,6 @@ import {
   tellDestination,
   whyBlockedByIpsec,
 } from "./trip.ts"
-import type { Hop } from "./way.ts"
 
 /** Follows a packet that arrived at the host: prerouting rules, the kernel's route, and the next hops. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {

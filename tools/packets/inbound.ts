@@ -6,9 +6,9 @@ import { whyReverseFiltered } from "./forwarding.ts"
 import { throughHost } from "./host.ts"
 import { RTN } from "./kernel.ts"
 import { type Destination, firstPacket } from "./packet.ts"
-import type { Ground, Trip } from "./trip.ts"
+import type { Hop, Walk } from "./packet-path.ts"
+import type { NodeState, Trip } from "./trip.ts"
 import { walkEach } from "./walk.ts"
-import type { Hop, Walk } from "./way.ts"
 
 /** A connection from outside. */
 export interface Inbound {
@@ -23,8 +23,8 @@ export interface Inbound {
  * Follows the first packet of a connection from outside to the host or a published port, and the answer. Changes
  * nothing.
  */
-export function walkInbound(ground: Ground, inbound: Inbound): Walk {
-  return walkEach(ground, (trip) => fromOutside(trip, inbound))
+export function walkInbound(state: NodeState, inbound: Inbound): Walk {
+  return walkEach(state, (trip) => fromOutside(trip, inbound))
 }
 
 function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[] {

@@ -5,19 +5,19 @@ import { Choices } from "./choices.ts"
 import { passHook } from "./filter.ts"
 import type { HostKernel } from "./kernel.ts"
 import { firstPacket, type Packet } from "./packet.ts"
-import { type Ground, insideRules } from "./trip.ts"
-import type { Stop } from "./way.ts"
+import type { Stop } from "./packet-path.ts"
+import { insideRules, type NodeState } from "./trip.ts"
 
-/** A ground whose kernel and rules many walks share. */
-export type SharedGround = Ground & { readonly shared: NonNullable<Ground["shared"]> }
+/** A node's state whose kernel and rules many walks share. */
+export type SharedState = NodeState & { readonly shared: NonNullable<NodeState["shared"]> }
 
 /** Opens what many walks over one node share. The kernel is the caller's to dispose. */
-export function share(ground: Ground, kernel: HostKernel): SharedGround {
-  return { ...ground, shared: { kernel, rulesOf: indexRules(ground.filter ?? { rules: [] }) } }
+export function share(state: NodeState, kernel: HostKernel): SharedState {
+  return { ...state, shared: { kernel, rulesOf: indexRules(state.filter ?? { rules: [] }) } }
 }
 
 /** Whether the rules that drop a packet of one address, or for it, also drop that of another one. */
-export function dropsAlso({ filter, shared }: SharedGround, stop: Stop, own: Uint8Array, other: Uint8Array): boolean {
+export function dropsAlso({ filter, shared }: SharedState, stop: Stop, own: Uint8Array, other: Uint8Array): boolean {
   const { packet, base, device } = stop
   const replaced = (ip: Uint8Array) => (sameBytes(ip, own) ? other : ip)
   const { source, destination } = packet.original

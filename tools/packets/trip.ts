@@ -17,10 +17,10 @@ import type { Choices } from "./choices.ts"
 import { formatPlace, type HookResult, passHook } from "./filter.ts"
 import { type HostKernel, interfaceNumbers, type Kernel, RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
-import { type Hop, Way } from "./way.ts"
+import { type Hop, PacketPath } from "./packet-path.ts"
 
 /** The input of a walk. */
-export interface Ground {
+export interface NodeState {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
   /** Where the packet begins; undefined for one from outside. */
@@ -44,8 +44,8 @@ export interface Container {
 }
 
 /** One packet on its way. */
-export interface Trip extends Ground {
-  readonly way: Way
+export interface Trip extends NodeState {
+  readonly way: PacketPath
   /** The container that the first packet comes from. Undefined for one from elsewhere. */
   readonly container?: Container
   readonly kernel: HostKernel
@@ -170,7 +170,7 @@ function passTrafficControl(
 }
 
 /** The same for the qdisc at the root of an interface that it leaves by. */
-export function passQueue(way: Way, device: string, qdisc: string | undefined): boolean {
+export function passQueue(way: PacketPath, device: string, qdisc: string | undefined): boolean {
   if (qdisc === "netem") way.pass("tc", `the qdisc netem of "${device}" may lose it`, "perhaps")
   if (qdisc !== "blackhole") return true
   way.pass("tc", `the qdisc blackhole of "${device}" drops it`, "no")
@@ -196,7 +196,7 @@ export function dropped({ way }: Trip): Hop[] {
 /** The end of a way whose packet arrives, and whose answer `follow` follows. */
 export function arrive(trip: Trip, what: string, follow: (trip: Trip) => unknown): Hop[] {
   const { way } = trip
-  const answer = new Way()
+  const answer = new PacketPath()
   answer.turn()
   follow({ ...trip, way: answer })
   if (answer.hops.some(({ passes }) => passes === "no")) {
@@ -226,7 +226,7 @@ export function tellDestination(trip: Trip, { packet, mappings }: HookResult): v
 }
 
 /** The attachment that has an address. */
-export function holderOf({ attachments }: Pick<Ground, "attachments">, ip: Uint8Array): NodeAttachment | undefined {
+export function holderOf({ attachments }: Pick<NodeState, "attachments">, ip: Uint8Array): NodeAttachment | undefined {
   const text = formatIp(ip)
   return attachments.find(({ addresses }) => addresses.some((address) => address.split("/")[0] === text))
 }

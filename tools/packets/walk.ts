@@ -12,28 +12,28 @@ import { fromPort, passDiscovery } from "./frames.ts"
 import { fromHost, throughHost } from "./host.ts"
 import { HostKernel, RTN } from "./kernel.ts"
 import { type Destination, firstPacket, protocolOf } from "./packet.ts"
-import { type Container, dropped, type Ground, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
-import { type Hop, joinWays, type Walk, Way } from "./way.ts"
+import { type Hop, joinPaths, PacketPath, type Walk } from "./packet-path.ts"
+import { type Container, dropped, type NodeState, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
 
-/** The number of ways that are followed where chance decides. */
-const WAYS = 16
+/** The number of paths that are followed where chance decides. */
+const MAX_PATHS = 16
 
 /**
- * The way of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is
- * asked where it would send it. Where chance decides, each way is followed. Changes nothing.
+ * The path of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is
+ * asked where it would send it. Where chance decides, each path is followed. Changes nothing.
  */
-export function walk(ground: ContainerGround, sandbox: Netns, destination: Destination): Walk {
+export function walk(state: ContainerState, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()
-  const ttl = sandbox.run(() => hopLimit(ground.attachment, destination))
-  return walkEach(ground, (trip) => {
-    const { attachment } = ground
+  const ttl = sandbox.run(() => hopLimit(state.attachment, destination))
+  return walkEach(state, (trip) => {
+    const { attachment } = state
     return fromContainer({ ...trip, attachment, container: { sandbox, inside } }, destination, ttl)
   })
 }
 
-/** The way of a packet that begins a connection from the host, and of its answer. */
-export function walkFromHost(ground: Ground, destination: Destination): Walk {
-  return walkEach(ground, (trip) => fromHost(trip, destination))
+/** The path of a packet that begins a connection from the host, and of its answer. */
+export function walkFromHost(state: NodeState, destination: Destination): Walk {
+  return walkEach(state, (trip) => fromHost(trip, destination))
 }
 
 /** The TTL, or hop limit, of what an attachment sends. */
@@ -44,27 +44,27 @@ function hopLimit({ ifName }: NodeAttachment, { ip }: Destination): number {
 
 const MOST_HOPS = 64
 
-/** Walks each way that chance may take. */
-export function walkEach(ground: Ground, from: (trip: Trip) => Hop[]): Walk {
-  using own = ground.shared ? undefined : new HostKernel()
-  const kernel = ground.shared?.kernel ?? own ?? new HostKernel()
-  const bases = ground.filter?.bases ?? []
-  const rulesOf = ground.shared?.rulesOf ?? indexRules(ground.filter ?? { rules: [] })
+/** Walks each path that chance may take. */
+export function walkEach(state: NodeState, from: (trip: Trip) => Hop[]): Walk {
+  using own = state.shared ? undefined : new HostKernel()
+  const kernel = state.shared?.kernel ?? own ?? new HostKernel()
+  const bases = state.filter?.bases ?? []
+  const rulesOf = state.shared?.rulesOf ?? indexRules(state.filter ?? { rules: [] })
   const { found, isAll } = explore((choices: Choices): Walk => {
-    const way = new Way()
-    const hops = from({ ...ground, way, kernel, rules: { bases, rulesOf, kernel, choices } })
+    const way = new PacketPath()
+    const hops = from({ ...state, way, kernel, rules: { bases, rulesOf, kernel, choices } })
     return { hops, stop: hops.at(-1)?.passes === "no" ? way.stop : undefined, isUnrouted: way.isUnrouted }
-  }, WAYS)
-  const hops = joinWays(found.map((each) => each.hops))
+  }, MAX_PATHS)
+  const hops = joinPaths(found.map((each) => each.hops))
   const stop = found.every((each) => each.stop !== undefined) ? found[0]?.stop : undefined
   const isUnrouted = found.every((each) => each.isUnrouted)
   if (isAll) return { hops, stop, isUnrouted }
-  const more = `there are more ways by chance: ${WAYS} were followed`
+  const more = `there are more ways by chance: ${MAX_PATHS} were followed`
   return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined, isUnrouted: false }
 }
 
 /** A walk that begins at an attachment. */
-export type ContainerGround = Ground & { readonly attachment: NodeAttachment }
+export type ContainerState = NodeState & { readonly attachment: NodeAttachment }
 type ContainerTrip = Trip & { readonly attachment: NodeAttachment; readonly container: Container }
 
 function fromContainer(trip: ContainerTrip, destination: Destination, ttl: number): Hop[] {

@@ -19,9 +19,9 @@ import { networksOf, requireNetwork } from "../known-networks.ts"
 import { attachmentsOf, type Node, type NodeAttachment, readInsides, readNode, readPacketFilter } from "../node/mod.ts"
 import {
   type Destination,
-  type Ground,
   type Hop,
   type Inbound,
+  type NodeState,
   walk,
   walkFromHost,
   walkInbound,
@@ -113,14 +113,14 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
   if (attachment.netns === undefined)
     throw new Error(`Cannot trace from "${name}": its network namespace is not recorded`)
   using sandbox = Netns.open(attachment.netns)
-  const { hops } = walk({ ...groundOf(node), attachments, attachment }, sandbox, destination)
+  const { hops } = walk({ ...stateOf(node), attachments, attachment }, sandbox, destination)
   return { hops, probed: isProbed ? probe(sandbox, destination) : undefined }
 }
 
 function fromOutside(args: Arguments, terminal: Terminal): Traced {
   const inbound = parseInbound(args)
   const node = readNode(placesOf(args, terminal))
-  return walkInbound({ ...groundOf(node), isWhole: true }, inbound)
+  return walkInbound({ ...stateOf(node), isWhole: true }, inbound)
 }
 
 function fromHost(args: Arguments, terminal: Terminal): Traced {
@@ -130,7 +130,7 @@ function fromHost(args: Arguments, terminal: Terminal): Traced {
   const destination = parseDestination(to, given(args, "udp"))
   const isProbed = given(args, "probe")
   if (isProbed) checkProbed(destination)
-  const { hops } = walkFromHost({ ...groundOf(readNode(placesOf(args, terminal))), isWhole: true }, destination)
+  const { hops } = walkFromHost({ ...stateOf(readNode(placesOf(args, terminal))), isWhole: true }, destination)
   using own = isProbed ? Netns.own() : undefined
   return { hops, probed: own && probe(own, destination) }
 }
@@ -139,7 +139,7 @@ function checkProbed({ protocol, port }: Destination): void {
   if (protocol !== "tcp" || port === 0) throw new UsageError("--probe needs a TCP port: --to ADDRESS:PORT")
 }
 
-function groundOf(node: Node): Ground {
+function stateOf(node: Node): NodeState {
   const insideOf = (one: NodeAttachment) =>
     one.netns === undefined ? undefined : readInsides([one], () => []).get(one.netns)
   return { node, attachments: attachmentsOf(node), filter: readPacketFilter(), insideOf }

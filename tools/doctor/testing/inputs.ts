@@ -2,7 +2,7 @@ import type { FoundRule } from "../../../pkg/nftables/mod.ts"
 import { type FilterView, type Node, type NodeAttachment, type NodeLink, noIpsec } from "../../node/mod.ts"
 import { inspectPlugin } from "../binaries.ts"
 import { byCause, describe } from "../causes.ts"
-import type { Finding, Member, Patient } from "../finding.ts"
+import type { DoctorInput, Finding, Member } from "../finding.ts"
 import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
 
@@ -10,21 +10,21 @@ import { Command } from "../remedy.ts"
 export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
   attachments?: NodeAttachment[]
   filter?: FilterView
-  traffic?: Patient["traffic"]
+  traffic?: DoctorInput["traffic"]
   members?: Member[]
-  insides?: Patient["insides"]
-  tables?: Partial<Patient["hostTables"]>
+  insides?: DoctorInput["insides"]
+  tables?: Partial<DoctorInput["hostTables"]>
   ports?: Node["rules"]["ports"]
   networks?: object[]
   stores?: object[]
   flags?: readonly string[]
-  plugin?: Patient["plugin"]
-  canInstall?: Patient["canInstall"]
+  plugin?: DoctorInput["plugin"]
+  canInstall?: DoctorInput["canInstall"]
   /** The values in /proc/sys. */
   sysctls?: Readonly<Record<string, string>>
 }
 
-export function patientOf({
+export function inputOf({
   attachments = [],
   members = [],
   filter,
@@ -37,7 +37,7 @@ export function patientOf({
   insides = new Map(),
   tables = {},
   ...node
-}: Parts = {}): Patient {
+}: Parts = {}): DoctorInput {
   const places = { confDir: "/etc/cni/net.d", binDirs: [], cacheDir: "/nowhere/cache", dataDir: "/nowhere/data" }
   const empty = { places, readMs: 0, networks: [], cache: [], stores: [], links: [], routes: [], unread: [] }
   const read = { ...empty, rules: { owned: [], ports }, ...node } as never
@@ -126,7 +126,7 @@ export const jump = (chain: string): Part => verdict(JUMP, chain)
 export const compare = (...value: number[]): Part => ["cmp", { data: { value: Uint8Array.from(value) } }]
 
 /** The findings as they are read, one for each cause; the network that one is about is in brackets. */
-export function told(findings: readonly Finding[]): string[] {
+export function printed(findings: readonly Finding[]): string[] {
   return byCause(findings).map((finding) => {
     const { severity, rule, network, why, remedy, isFixable } = finding
     return [

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test"
-import { type Hop, joinWays } from "./way.ts"
+import { type Hop, joinPaths } from "./packet-path.ts"
 
 const hop = (what: string): Hop => ({ where: "host", what, passes: "yes" })
 
 test("what ways have in common is told once, and the rest by way", () => {
   expect(
-    joinWays([
+    joinPaths([
       [hop("in"), hop("a"), hop("out")],
       [hop("in"), hop("b"), hop("out")],
     ]),
@@ -19,9 +19,9 @@ test("what ways have in common is told once, and the rest by way", () => {
 })
 
 test("equal ways are one, and a way may end where another goes on", () => {
-  expect(joinWays([[hop("in")], [hop("in")]])).toEqual([hop("in")])
+  expect(joinPaths([[hop("in")], [hop("in")]])).toEqual([hop("in")])
   expect(
-    joinWays([
+    joinPaths([
       [hop("in"), hop("a")],
       [hop("in"), hop("a"), hop("b")],
     ]),

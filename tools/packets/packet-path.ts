@@ -37,7 +37,7 @@ export interface Walk {
 }
 
 /** Collects hops; knows whether the packet has ended. */
-export class Way {
+export class PacketPath {
   readonly hops: Hop[] = []
   stop: Stop | undefined
   isUnrouted = false
@@ -64,7 +64,7 @@ export class Way {
   }
 
   /** Takes over the hops of the answer, which was followed by itself. */
-  append({ hops, stop, isUnrouted }: Way): Hop[] {
+  append({ hops, stop, isUnrouted }: PacketPath): Hop[] {
     this.hops.push(...hops)
     this.stop ??= stop
     this.isUnrouted ||= isUnrouted
@@ -81,7 +81,7 @@ export class Way {
  * Several ways as one list: what they have in common once, then what is particular to each, with its number. Equal ways
  * count once.
  */
-export function joinWays(all: readonly (readonly Hop[])[]): Hop[] {
+export function joinPaths(all: readonly (readonly Hop[])[]): Hop[] {
   const ways = [...new Map(all.map((hops) => [JSON.stringify(hops), hops])).values()]
   const [first = [], ...others] = ways
   if (others.length === 0) return [...first]
