@@ -61,7 +61,7 @@ test.each([[["graph", "--write"]], [["doctor", "--bundle"]]])(
     symlinkSync(target, link)
     expect(await lab.cni([...words, link])).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringContaining("no regular file"),
+      stderr: expect.stringContaining("not a regular file"),
     })
     expect(readFileSync(target, "utf8")).toBe("of another program")
   },
