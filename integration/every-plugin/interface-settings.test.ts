@@ -95,7 +95,7 @@ for (const [when, keys, expected] of heeding) {
 test.each([
   "`mtu` and `advmss` of routes are not in the kernel",
   "an IPv6 address waits",
-  "neighbors are not told",
+  "the new address is not announced to neighbors",
   "the IPAM plugin's DNS",
 ])("docs/differences.md says that with the reference plugins %s", (start) => {
   const page = readFileSync(`${import.meta.dir}/../../docs/differences.md`, "utf8")

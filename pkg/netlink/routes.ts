@@ -20,6 +20,7 @@ export const RTPROT_KERNEL = 2
 const RTPROT_BOOT = 3
 export const RTPROT_RA = 9
 export const RTN_UNICAST = 1
+export const RTN_LOCAL = 2
 export const RTN_UNREACHABLE = 7
 
 export const RT_TABLE_MAIN = 254

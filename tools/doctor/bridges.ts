@@ -1,3 +1,4 @@
+import { RTN_LOCAL } from "../../pkg/netlink/mod.ts"
 import { type JsonObject, ownerComment } from "../../pkg/types/mod.ts"
 import { lostBridge, type NodeAttachment, type NodeLink, recordedPlugins } from "../node/mod.ts"
 import {
@@ -13,8 +14,6 @@ import {
 } from "./finding.ts"
 import { type Command, giveAddress, inOneLine, localRoute, setSysctl, sh } from "./remedy.ts"
 
-/** RTN_LOCAL, <linux/rtnetlink.h> */
-const RTN_LOCAL = 2
 /** The set of published ports that 127.0.0.1 reaches. */
 const LOCALHOST = "ip cni_hostports localhost"
 

@@ -1,8 +1,7 @@
-import { IFA_F_DADFAILED, IFA_F_TENTATIVE, RT_TABLE_LOCAL } from "../../pkg/netlink/mod.ts"
+import { IFA_F_DADFAILED, IFA_F_TENTATIVE, RT_TABLE_LOCAL, RTN_LOCAL } from "../../pkg/netlink/mod.ts"
 import { AF_INET6, familyOf, formatIp, sameBytes } from "../../pkg/types/mod.ts"
 import { about } from "./containers.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
-import { RTN_LOCAL } from "./host-routes.ts"
 import { type Address, type Examined, type ExaminedInterface, inContainer, isLoopback, isUp } from "./inside.ts"
 import { localRoute, sh } from "./remedy.ts"
 

@@ -1,4 +1,4 @@
-import { type ListedRoute, NeighbourState, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import { type ListedRoute, NeighbourState, RTN_LOCAL, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
 import {
   AF_INET6,
   contains,
@@ -14,9 +14,6 @@ import { isGateway } from "./bridges.ts"
 import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
-
-/** RTN_LOCAL, <linux/rtnetlink.h> */
-export const RTN_LOCAL = 2
 
 /** Finds addresses of containers that the host itself has, or routes elsewhere. */
 export const checkHostRoutes: Check = (input) =>

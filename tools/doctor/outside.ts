@@ -39,12 +39,12 @@ export const checkUplinkAddress: Check = (input) => {
 
 /**
  * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'
- * interfaces and ports of other links.
+ * interfaces, ports of other links, and bridges without ports, which keep their carrier up to a second after the last.
  */
 function bareLinks(input: DoctorInput): NodeLink[] {
   const own = new Set(containerLinks(input))
   return input.node.links.filter(
-    ({ name, nsid, isUp, state, kind, master, peerNsid, addresses }) =>
+    ({ index, name, nsid, isUp, state, kind, master, peerNsid, addresses }) =>
       nsid === undefined &&
       (UPLINKS.has(kind) || (kind === "veth" && peerNsid !== undefined)) &&
       isUp &&
@@ -52,6 +52,7 @@ function bareLinks(input: DoctorInput): NodeLink[] {
       !own.has(name) &&
       master === undefined &&
       (state === "up" || (state === "unknown" && kind !== "bridge")) &&
+      (kind !== "bridge" || input.node.links.some((port) => port.nsid === undefined && port.master === index)) &&
       !addresses.some((each) => !each.includes(":")),
   )
 }

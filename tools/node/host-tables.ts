@@ -1,11 +1,11 @@
 import { unlessErrno } from "../../pkg/libc/mod.ts"
 import {
-  askRoute,
   Budget,
   type FixedEntry,
   findForwardingEntry,
   type Ifindex,
   type ListedRoute,
+  listAddresses,
   listFixedEntries,
   listNeighbours,
   listNeighbourTables,
@@ -22,6 +22,7 @@ import { AF_INET, AF_INET6, type Family, familyOf, formatIp } from "../../pkg/ty
 import { familiesWithoutMain, isUsual } from "./inside.ts"
 import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
+import { askOwnRoute, newWait } from "./own-routes.ts"
 
 /** The host's routing toward containers, by all tables and rules. */
 export interface HostTables {
@@ -64,7 +65,8 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
   const rules = all.filter((rule) => !isUsual(rule))
   const tables = new Map(rules.map(({ family, table }) => [`${family} ${table}`, { family, table }]))
   const routesTo = new Map<string, ListedRoute | RouteRefusal>()
-  for (const dst of addresses) routesTo.getOrInsertComputed(formatIp(dst), () => askRoute(host, { dst }))
+  const [own, wait] = [listAddresses(host), newWait()]
+  for (const dst of addresses) routesTo.getOrInsertComputed(formatIp(dst), () => askOwnRoute(host, dst, own, wait))
   const neighbours = listNeighbours(host)
   return {
     rules,

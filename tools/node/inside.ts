@@ -1,7 +1,6 @@
 import { isErrno, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   type Address,
-  askRoute,
   Budget,
   type Link,
   type ListedRoute,
@@ -22,6 +21,7 @@ import { findSysctl } from "../../pkg/sysctl/mod.ts"
 import { type Family, messageOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeAttachment } from "./attachments.ts"
 import { foreign } from "./foreign.ts"
+import { askOwnRoute, newWait, type Wait } from "./own-routes.ts"
 import { type FilterView, readBaseChains } from "./packet-filter.ts"
 
 /** The present state of the namespace of one or more attachments. A list is undefined if it was too long to read. */
@@ -67,6 +67,7 @@ function readInside(
   own: bigint,
   { settings, addresses }: { settings: Iterable<string>; addresses: Iterable<string> },
   known: Map<string, Rule>,
+  wait: Wait,
 ): Inside | NotInside | undefined {
   try {
     using sandbox = Netns.find(path)
@@ -79,13 +80,9 @@ function readInside(
     }))
     using route = entered.route
     using filter = entered.filter
-    return {
-      path,
-      inode,
-      ...readLists({ route, filter }, known),
-      routesTo: routesTo(route, addresses),
-      settings: entered.values,
-    }
+    const lists = readLists({ route, filter }, known)
+    const present = lists.addresses ?? []
+    return { path, inode, ...lists, routesTo: routesTo(route, addresses, present, wait), settings: entered.values }
   } catch (error) {
     return { path, reason: messageOf(error) }
   }
@@ -103,6 +100,7 @@ export function readInsides(
   const { inode } = own
   const living = attachments.filter(({ isAlive }) => isAlive !== false)
   const known = new Map<string, Rule>()
+  const wait = newWait()
   const byPath = Map.groupBy(living, ({ netns }) => netns)
   return new Map(
     [...byPath].flatMap(([path, ofPath]) => {
@@ -111,7 +109,7 @@ export function readInsides(
         settings: new Set(ofPath.flatMap(settingsOf)),
         addresses: new Set(ofPath.flatMap((one) => one.addresses)),
       }
-      const inside = readInside(path, inode, asked, known)
+      const inside = readInside(path, inode, asked, known, wait)
       return inside ? [[path, inside] as const] : []
     }),
   )
@@ -126,11 +124,16 @@ function readSettings(paths: Iterable<string>): Map<string, string> {
   )
 }
 
-function routesTo(route: RouteSocket, addresses: Iterable<string>): Inside["routesTo"] {
+function routesTo(
+  route: RouteSocket,
+  addresses: Iterable<string>,
+  own: readonly Address[],
+  wait: Wait,
+): Inside["routesTo"] {
   return new Map(
     [...addresses].flatMap((text) => {
       const cidr = parseCidr(text)
-      return cidr ? [[text, askRoute(route, { dst: cidr.ip })] as const] : []
+      return cidr ? [[text, askOwnRoute(route, cidr.ip, own, wait)] as const] : []
     }),
   )
 }
