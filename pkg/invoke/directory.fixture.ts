@@ -33,7 +33,7 @@ export function writePluginOfBuild(path: string, plugin: string, program?: strin
   writeFileSync(path, elf(buildNote(ownBuild(program)), nameNote(plugin)), { mode: 0o755 })
 }
 
-/** The build's id of a program: without one, of that which runs this test. */
+/** Returns the build ID of a program, by default of the one that runs this test. */
 export function ownBuild(program = "/proc/self/exe"): Buffer {
   using file = FileDescriptor.open(program, Open.ReadOnly)
   const bytes = Buffer.alloc(4096)

@@ -42,7 +42,7 @@ export interface Link {
 export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
   if (found !== kind) return undefined
   const data = attributes.linkInfo?.data ?? new Uint8Array()
-  return readAnswer(`read what a link of kind ${kind} is like`, () => linkKinds[kind].decode(data)) as LinkData<K>
+  return readAnswer(`read the attributes of a link of kind ${kind}`, () => linkKinds[kind].decode(data)) as LinkData<K>
 }
 
 /** `IFLA_INET6_CONF` in the link's data for AF_INET6: settings by the numbers of `DEVCONF_*`, <linux/ipv6.h>. */

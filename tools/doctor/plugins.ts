@@ -145,6 +145,6 @@ function mixed(
     remedy:
       others.length === 0
         ? installCommand(input, directory, true)
-        : `cni install --bin-dir ${directory} --adopt writes those of this suite; install ${others.join(", ")} of the version that goes with them`,
+        : `cni install --bin-dir ${directory} --adopt writes those of this suite; install the matching release of ${others.join(", ")}`,
   }
 }
