@@ -30,8 +30,8 @@ const tool = (name: string) => join(root, "node_modules/.bin", name)
 /** They end only tests that hang: beside ten other programs for each processor a test takes ten times as long. */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
-/** The number of concurrent test files: most of them wait for packets, locks and programs for half of their time. */
-const lanes = availableParallelism() + 2
+/** The number of concurrent test files: they wait for packets, locks and programs for two thirds of their time. */
+const lanes = 2 * availableParallelism() + 2
 
 /** The rooms whose `x.test.ts` need neither root nor network. */
 const unitRooms = ["pkg", "plugins", "ipam", "meta", "agent", "install", "tools", "cmd", "bench", "scripts"]
@@ -93,11 +93,23 @@ function isRoot(runner: Runner): boolean {
 /** One `bun test` for each file, so that no file affects another one. */
 const alone = (files: readonly string[]) => files.map((file) => [file])
 
+/** The files that wait the longest. If they began last, they would run while all other lanes are empty. */
+const longestWaits = [
+  "integration/dhcp/lease.test.ts",
+  "integration/every-plugin/del.test.ts",
+  "integration/firewall/{forward-drop,policies}.test.ts",
+  "integration/host-device/verbs.test.ts",
+  "integration/portmap/{add,del}.test.ts",
+  "integration/reconcile/listener.test.ts",
+]
+
 /** Tests of the built executable. */
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
-  await runner.tests(alone(files), limits, lanes)
+  const first = new Set(filesOf(longestWaits))
+  const ordered = [...files.filter((file) => first.has(file)), ...files.filter((file) => !first.has(file))]
+  await runner.tests(alone(ordered), limits, lanes)
 }
 
 /**
