@@ -18,6 +18,7 @@ import { mkdir, rm, symlink } from "node:fs/promises"
 import { release } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
+import { execa } from "execa"
 import {
   buildKubernetes,
   isBuilt,
@@ -129,6 +130,23 @@ ${rows.join("\n")}
 ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these, on all nodes at once:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
+/** Builds missing programs; then runs this command in its own namespaces, which reach no module proxy. Returns its exit code. */
+async function runApart(): Promise<number> {
+  const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
+  if (values.ping && missing.length > 0) {
+    console.log(`Not run: a ping on three nodes, because ${missing.join(", ")} are not built`)
+    return 0
+  }
+  await buildKubernetes(kubernetesPrograms)
+  const command = [process.execPath, import.meta.path, "--apart", ...process.argv.slice(2)]
+  const run = execa("unshare", ["--mount", "--net", "--propagation=private", ...command], {
+    stdio: "inherit",
+    reject: false,
+  })
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => run.kill(signal))
+  return (await run).exitCode ?? 1
+}
+
 const { values } = parseArgs({
   options: {
     focus: { type: "string" },
@@ -138,6 +156,8 @@ const { values } = parseArgs({
     fire: { type: "boolean", default: false },
     lifecycle: { type: "boolean", default: false },
     ping: { type: "boolean", default: false },
+    /** Whether this process has namespaces of its own; for internal use. */
+    apart: { type: "boolean", default: false },
   },
 })
 const isDualStack = values["dual-stack"]
@@ -145,6 +165,8 @@ const focus = values.focus ?? (isDualStack ? `(${conformance}|${dualStack})` : c
 const wantedMode = values.mode ?? (values.fire ? "nftables" : undefined)
 const modes = proxyModes.filter((mode) => wantedMode === undefined || mode === wantedMode)
 if (modes.length === 0) throw new Error(`Cannot use mode "${values.mode}": choose ${proxyModes.join(", ")}`)
+
+if (!values.apart) process.exit(await runApart())
 
 const interrupted = Promise.withResolvers<never>()
 interrupted.promise.catch(() => undefined)
@@ -187,12 +209,6 @@ async function runMode(cluster: Cluster, mode: ProxyMode, readySeconds: number):
   return { mode, readySeconds, testSeconds, results, fire }
 }
 
-const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
-if (values.ping && missing.length > 0) {
-  console.log(`Not run: a ping on three nodes, because ${missing.join(", ")} are not built`)
-  process.exit(0)
-}
-await buildKubernetes(kubernetesPrograms)
 await rm(logs, { recursive: true, force: true })
 await mkdir(logs, { recursive: true })
 const runs: Run[] = []
