@@ -114,11 +114,8 @@ test(
       mode: 0o755,
       bytes: Buffer.from("for another machine"),
     } as const
-    await makeImage(
-      new Map([[targets.amd64, [other]] as const, [arm64, files] as const]),
-      directory.path,
-      1_700_000_000,
-    )
+    const machines = new Map([[targets.amd64, [other]] as const, [arm64, files] as const])
+    await makeImage(machines, { directory: directory.path, age: 1_700_000_000 })
     const source = `oci-archive:${directory.join(`cni-plugins-image-${version}.tar`)}:cni-plugins:${version}`
     const copy = `dir:${await emptyDirectory("image")}`
     await mustRun(["skopeo", "copy", "--override-arch", "arm64", source, copy])

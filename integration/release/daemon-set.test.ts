@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { basename, join } from "node:path"
-import { version } from "../../package.json"
 import { targets } from "../../scripts/engine.ts"
 import { makeImage } from "../../scripts/release/image.ts"
 import type { StagedFile } from "../../scripts/release/stage.ts"
@@ -28,16 +27,13 @@ async function builtFiles(): Promise<StagedFile[]> {
   ])
 }
 
-/** Imports the image of a suite into a node under a tag of its own, which is its name. */
-async function importImage(node: Containerd, tag: string, files: readonly StagedFile[]): Promise<string> {
+/** Imports the image of a suite into a node. Returns its name. */
+async function importImage(node: Containerd, version: string, files: readonly StagedFile[]): Promise<string> {
   await using directory = await TemporaryDirectory.create("cni-image")
-  await makeImage(new Map([[targets.amd64, files]]), directory.path, age)
+  await makeImage(new Map([[targets.amd64, files]]), { directory: directory.path, age, version })
   const archive = directory.join(`cni-plugins-image-${version}.tar`)
-  const ctr = (...words: string[]) => node.ctr("-n", "k8s.io", "images", ...words)
-  await ctr("import", "--snapshotter", "native", archive)
-  const name = `localhost/cni-plugins:${tag}`
-  await ctr("tag", `localhost/cni-plugins:${version}`, name)
-  return name
+  await node.ctr("-n", "k8s.io", "images", "import", "--snapshotter", "native", archive)
+  return `localhost/cni-plugins:${version}`
 }
 
 /** Pods that come and go until it is stopped, with a published port each. */

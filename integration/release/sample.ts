@@ -38,7 +38,7 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
   const sample = new Map(Object.values(targets).map((target) => [target, sampleOf(files)]))
   const packages = await makePackages(sample, directory, age)
   const agents = new Map([[targets.amd64, await agentFiles(targets.amd64)]])
-  await makeImage(new Map(sample).set(targets.amd64, [...files]), directory, age, agents) // the tool installs a whole suite alone
+  await makeImage(new Map(sample).set(targets.amd64, [...files]), { directory, age }, agents) // the tool installs a whole suite alone
   return completeRelease([archive], packages, directory, { age, source })
 }
 
@@ -53,13 +53,14 @@ async function makeLater(directory: string, files: readonly StagedFile[]): Promi
   await rename(archive, join(directory, basename(archive).replace(version, laterVersion)))
   for (const make of [makeDeb, makeRpm, makeSysext])
     await make(targets.amd64, sampleOf(later), { directory, age, version: laterVersion })
-  await makeImage(new Map([[targets.arm64, sampleOf(files)]]), scratch.path, age)
+  await makeImage(new Map([[targets.arm64, sampleOf(files)]]), { directory: scratch.path, age })
   await rename(scratch.join(`cni-plugins-image-${version}.tar`), join(directory, arm64Image))
   const names = (await readdir(directory)).filter((name) => /^cni-plugins[-_]\w/.test(name))
   await Bun.write(join(directory, sumsName), sumsOf(directory, names.sort()))
 }
 
-function markedWith(mark: string, file: StagedFile): StagedFile {
+/** Returns a file of another build: an executable ends with the mark, after the loaded part. */
+export function markedWith(mark: string, file: StagedFile): StagedFile {
   return file.kind === "plugin" || file.kind === "tool"
     ? { ...file, bytes: Buffer.concat([file.bytes, Buffer.from(mark)]) }
     : file

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { run, type Target } from "../engine.ts"
 import { about, compress, textFile } from "./place.ts"
-import { layTree, type PlacedFile, type StagedFile } from "./stage.ts"
+import { layTree, type Making, type PlacedFile, type StagedFile } from "./stage.ts"
 
 /** The files of an image, by machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
@@ -23,8 +23,7 @@ export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 /** Creates the image in a directory, with files dated `age` seconds after 1970; without the agent if none is given. */
 export async function makeImage(
   machines: FilesOf,
-  directory: string,
-  age: number,
+  { directory, age, version = about.version }: Making,
   agents: AgentsOf = new Map(),
 ): Promise<void> {
   const blobs: PlacedFile[] = []
@@ -40,19 +39,19 @@ export async function makeImage(
   for (const [target, files] of machines) {
     const tar = await tarOf([...filesInImage(files), ...(agents.get(target) ?? [])], age)
     const layer = keep(`${types}.layer.v1.tar+gzip`, compress(tar))
-    const config = keepJson(`${types}.config.v1+json`, configOf(target, files, tar, created))
+    const config = keepJson(`${types}.config.v1+json`, configOf(target, files, tar, { created, version }))
     const manifest = { schemaVersion: 2, mediaType: `${types}.manifest.v1+json`, config, layers: [layer] }
     manifests.push({ ...keepJson(`${types}.manifest.v1+json`, manifest), platform: platforms[target.name] })
   }
   const annotations = {
     "org.opencontainers.image.title": about.name,
     "org.opencontainers.image.description": about.summary,
-    "org.opencontainers.image.version": about.version,
+    "org.opencontainers.image.version": version,
     "org.opencontainers.image.licenses": about.licence,
     "org.opencontainers.image.created": created,
   }
   const index = { schemaVersion: 2, mediaType: `${types}.index.v1+json`, manifests, annotations }
-  const name = `${about.name}:${about.version}`
+  const name = `${about.name}:${version}`
   const named = {
     ...keepJson(`${types}.index.v1+json`, index),
     annotations: { "org.opencontainers.image.ref.name": name, "io.containerd.image.name": `localhost/${name}` },
@@ -62,7 +61,7 @@ export async function makeImage(
     textFile("index.json", JSON.stringify({ schemaVersion: 2, manifests: [named] })),
     ...blobs,
   ]
-  await Bun.write(join(directory, `${about.name}-image-${about.version}.tar`), await tarOf(layout, age))
+  await Bun.write(join(directory, `${about.name}-image-${version}.tar`), await tarOf(layout, age))
 }
 
 interface Descriptor {
@@ -88,7 +87,12 @@ function filesInImage(files: readonly StagedFile[]): PlacedFile[] {
   })
 }
 
-function configOf(target: Target, files: readonly StagedFile[], layer: Uint8Array, created: string): object {
+function configOf(
+  target: Target,
+  files: readonly StagedFile[],
+  layer: Uint8Array,
+  { created, version }: { created: string; version: string },
+): object {
   const installs = files.some(({ kind, name }) => kind === "tool" && name === "cni")
   return {
     created,
@@ -96,10 +100,10 @@ function configOf(target: Target, files: readonly StagedFile[], layer: Uint8Arra
     config: {
       User: "0:0",
       ...(installs ? { Entrypoint: ["/opt/cni/bin/cni"], Cmd: ["install"] } : {}),
-      Labels: { "org.opencontainers.image.version": about.version, "org.opencontainers.image.licenses": about.licence },
+      Labels: { "org.opencontainers.image.version": version, "org.opencontainers.image.licenses": about.licence },
     },
     rootfs: { type: "layers", diff_ids: [`sha256:${digestOf(layer)}`] },
-    history: [{ created, created_by: `${about.name} ${about.version}` }],
+    history: [{ created, created_by: `${about.name} ${version}` }],
   }
 }
 

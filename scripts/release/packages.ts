@@ -25,7 +25,7 @@ export async function makePackages(
     const ofMachines = [...machines].map(async ([target, files]) => {
       for (const make of [makeDeb, makeRpm, makeSysext]) await make(target, files, { directory: scratch, age })
     })
-    await Promise.all([...ofMachines, makeImage(machines, scratch, age, agents)])
+    await Promise.all([...ofMachines, makeImage(machines, { directory: scratch, age }, agents)])
     const made = readdirSync(scratch).sort()
     for (const name of made) renameSync(join(scratch, name), join(directory, name))
     return made.map((name) => join(directory, name))

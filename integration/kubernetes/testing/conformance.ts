@@ -127,7 +127,7 @@ Kubernetes ${kubernetes}, containerd ${containerd}, Linux ${release()}.
 | kube-proxy | passed | failed | seconds until ready | seconds of tests |
 | --- | --- | --- | --- | --- |
 ${rows.join("\n")}
-${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these, on all nodes at once:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
+${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on all nodes:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
 /** Builds missing programs; then runs this command in its own namespaces, which reach no module proxy. Returns its exit code. */
@@ -171,7 +171,7 @@ if (!values.apart) process.exit(await runApart())
 const interrupted = Promise.withResolvers<never>()
 interrupted.promise.catch(() => undefined)
 for (const signal of ["SIGINT", "SIGTERM"] as const)
-  process.once(signal, () => interrupted.reject(new Error(`Ended by ${signal}`)))
+  process.on(signal, () => interrupted.reject(new Error(`Ended by ${signal}`)))
 
 /** The value of `work`, unless this command is interrupted before. */
 function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
@@ -194,10 +194,10 @@ async function onCluster<T>(
 
 async function runMode(cluster: Cluster, mode: ProxyMode, readySeconds: number): Promise<Run> {
   const began = performance.now()
-  const running = runTests(cluster, focus, mode)
+  let testSeconds = 0
+  const running = runTests(cluster, focus, mode).finally(() => (testSeconds = seconds(began)))
   const fire = values.fire ? await underFire(cluster, running) : undefined
   const results = await running
-  const testSeconds = seconds(began)
   const failed = results.filter(({ passed }) => !passed)
   console.log(`kube-proxy in mode ${mode}: ${results.length - failed.length} of ${results.length} passed`)
   for (const { test, message } of failed) console.log(`  FAILED: ${test}\n    ${message.slice(0, 400)}`)
@@ -214,7 +214,7 @@ await mkdir(logs, { recursive: true })
 const runs: Run[] = []
 {
   await using directory = await TemporaryDirectory.createLocked("cni-images")
-  const images = await makeImages(directory.path)
+  const images = await makeImages(directory.path, values.fire)
   if (values.ping) await onCluster({ mode: "nftables", images }, ping)
   else if (values.lifecycle) {
     const ranges = ["--node-cidr-mask-size=28"]

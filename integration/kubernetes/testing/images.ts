@@ -6,6 +6,7 @@ import { agentFiles } from "../../../scripts/release/agent.ts"
 import { makeImage } from "../../../scripts/release/image.ts"
 import { stageFiles } from "../../../scripts/release/stage.ts"
 import { mustRun } from "../../lab/mod.ts"
+import { laterVersion, markedWith } from "../../release/sample.ts"
 
 /** Published names: pods of the tests ask for these, and no registry is asked for an image that is there. */
 export const pauseImage = "registry.k8s.io/pause:3.10.1"
@@ -30,16 +31,17 @@ const programs = {
   ss: "/bin/ss",
 }
 
-/** Makes the images of a cluster in a directory, for `ctr images import`; returns their paths. */
-export async function makeImages(directory: string): Promise<string[]> {
+/**
+ * Makes the images of a cluster in a directory, for `ctr images import`; returns their paths. With `isWithLater` there
+ * is one of the plugins in another build, too.
+ */
+export async function makeImages(directory: string, isWithLater: boolean): Promise<string[]> {
   const target = process.arch === "x64" ? targets.amd64 : targets.arm64
-  await makeImage(
-    new Map([[target, await stageFiles(target)]]),
-    directory,
-    1,
-    new Map([[target, await agentFiles(target)]]),
-  )
-  const [plugins = ""] = new Bun.Glob("cni-plugins-image-*.tar").scanSync({ cwd: directory, absolute: true })
+  const [files, agents] = [await stageFiles(target), new Map([[target, await agentFiles(target)]])]
+  await makeImage(new Map([[target, files]]), { directory, age: 1 }, agents)
+  const later = files.map((file) => markedWith(laterVersion, file))
+  if (isWithLater) await makeImage(new Map([[target, later]]), { directory, age: 1, version: laterVersion }, agents)
+  const plugins = [...new Bun.Glob("cni-plugins-image-*.tar").scanSync({ cwd: directory, absolute: true })]
 
   const coredns = join(directory, "coredns")
   await mkdir(coredns)
@@ -51,7 +53,7 @@ export async function makeImages(directory: string): Promise<string[]> {
   await copyFile(join(coredns, "coredns"), join(tests, "coredns"))
   const path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
   return [
-    plugins,
+    ...plugins,
     dns,
     await pack(tests, [pauseImage, ...testImages], { Entrypoint: ["/agnhost"], Cmd: ["pause"], Env: [path] }),
   ]
