@@ -99,4 +99,4 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   expect(await uninstall()).toMatchObject({ exitCode: 0 })
   expect(await node.list("/opt/cni/bin")).toEqual([])
   expect([agent.exitCode, listener.exitCode]).toEqual([null, null])
-}, 300_000)
+})

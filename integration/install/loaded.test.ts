@@ -20,7 +20,7 @@ test("a directory that exists for a moment has runtimes read a configuration, al
   expect({ code: dry.exitCode, said: dry.stderr }).toEqual({ code: 0, said: "" })
   const trace = place.join("trace")
   const traced = ["strace", "-qq", "-o", trace, "-e", "trace=mkdir,mkdirat,rmdir,unlinkat", ...command]
-  const { exitCode, stderr } = await runProgram(traced, { timeoutMs: 100_000 })
+  const { exitCode, stderr } = await runProgram(traced)
   expect([exitCode, stderr]).toEqual([
     0,
     'Runtimes read 10-pods.conflist without a restart; "crictl info" shows what they have loaded\n',
@@ -36,4 +36,4 @@ test("a directory that exists for a moment has runtimes read a configuration, al
   expect((await runProgram(command)).stderr).toBe(
     `Warning: runtimes use the first file of ${confDir}, 05-other.conf, not 10-pods.conflist\n`,
   )
-}, 120_000)
+})

@@ -85,7 +85,7 @@ test("a removal that waits leaves the plugins until the last container is delete
   ])
   expect(stdout).toMatch(/bridge +removed/)
   expect(await readdir(node.bin)).toEqual([])
-}, 120_000)
+})
 
 test.each([
   [["--wait", "5"], "cannot use --wait without --uninstall"],
@@ -138,7 +138,7 @@ test("one rollback takes back one installation: what it did not change stays, an
   await run("B", "--rollback")
   expect(await there()).toEqual([[".cni-install"], [".cni-install"], [".cni-install"]])
   expect(await readdir(suites.bin)).toEqual([".cni-install"])
-}, 120_000)
+})
 
 test("a directory for the tool that does not exist is told before plugins are installed", async () => {
   await using node = await makeNode(network)

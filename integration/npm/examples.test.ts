@@ -22,7 +22,7 @@ beforeAll(async () => {
   for (const name of ["runtime", "multus"]) {
     await consumer.transpile(`${name}.mjs`, await Bun.file(join(project, `examples/${name}/${name}.ts`)).text())
   }
-}, 600_000)
+})
 afterAll(() => consumer?.[Symbol.asyncDispose]())
 
 const network = {

@@ -79,7 +79,7 @@ beforeAll(async () => {
   }
   const build = ["/usr/bin/go", "build", "-o", goRuntime, join(import.meta.dir, "go-runtime.go")]
   await mustRun(build, { env })
-}, 600_000)
+})
 afterAll(() => consumer?.[Symbol.asyncDispose]())
 
 type Side = "Go" | "Node" | "Bun"

@@ -17,7 +17,7 @@ let engines: Engines
 beforeAll(async () => {
   engines = await installEngines()
   consumer = await Consumer.create(...compilerPackages)
-}, 600_000)
+})
 afterAll(() => consumer?.[Symbol.asyncDispose]())
 
 const installed = (name: string) => consumer.file(`node_modules/libcni/${name}`)

@@ -159,7 +159,7 @@ test("an archive of another machine does not run, and its plugins are refused by
     /it is for aarch64, and this machine is x86_64/,
     "/opt/cni/bin",
   )
-}, 300_000)
+})
 
 test("a .deb is refused where another package has one of its files", async () => {
   await using host = await FreshRoot.create(await minimalDebian(), release.path)
@@ -175,7 +175,7 @@ dpkg --install theirs.deb`)
   await expectRefused(host, install.commands("deb"), message)
   await expectRefused(host, install.commands("deb-in-place"), message)
   expect(await host.follow("/usr/lib/cni/bridge")).toBe("theirs\n")
-}, 300_000)
+})
 
 test("an .rpm is refused where another package has one of its files", async () => {
   await using host = await FreshRoot.create(await minimalDebian("rpm", "dnf"), release.path)
@@ -193,7 +193,7 @@ rpm --install /tmp/theirs/RPMS/noarch/*.rpm`)
   )
   await expectRefused(host, install.commands("rpm"), /conflicts with file from package theirs/)
   expect(await host.follow("/usr/libexec/cni/bridge")).toContain("theirs")
-}, 300_000)
+})
 
 test("every kind of file is told by its sum when a byte of it was changed", async () => {
   await using host = await FreshRoot.create(await minimalDebian(), release.path)
@@ -205,7 +205,7 @@ test("every kind of file is told by its sum when a byte of it was changed", asyn
     const output = await host.tryFollow(install.commands("download"), { RELEASE: "file:///root/given", FILE: name })
     expect(output).toMatchObject({ exitCode: 1, stdout: expect.stringContaining(`${name}: FAILED`) })
   }
-}, 300_000)
+})
 
 test("an image of another machine, of which half is there, or with a byte that was changed, is refused, and the directory stays", async () => {
   await using podman = await Podman.create()
@@ -239,4 +239,4 @@ test("an image of another machine, of which half is there, or with a byte that w
   await writeFile(`${image}.new`, bytes)
   await rename(`${image}.new`, image)
   await refuse(/digest|checksum|corrupt|flate|does not match/i)
-}, 300_000)
+})

@@ -140,4 +140,4 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   await node.removePod(old)
   expect(await uninstall()).toMatchObject({ exitCode: 0 })
   await mustRun(["diff", "--recursive", referencePlugins, host.file(binDir)])
-}, 600_000)
+})

@@ -17,7 +17,7 @@ beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-image")
   release = await madeFiles("release")
   image = `${release.path}/cni-plugins-image-${version}.tar`
-}, 600_000)
+})
 afterAll(async () => {
   await directory[Symbol.asyncDispose]()
   await release[Symbol.asyncDispose]()

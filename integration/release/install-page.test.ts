@@ -58,7 +58,7 @@ test("the archive: a namespace is attached; after the removal nothing is left", 
   await tryOut(host, "/opt/cni/bin")
   await host.follow(page.commands("archive-remove"))
   expect(await host.files()).toEqual(before)
-}, 300_000)
+})
 
 test("the .deb: a namespace is attached; after the removal nothing is left", async () => {
   await using host = await FreshRoot.create(await minimalDebian(), release.path)
@@ -72,7 +72,7 @@ test("the .deb: a namespace is attached; after the removal nothing is left", asy
   await tryOut(host, "/opt/cni/bin")
   await host.follow(`rm -r /opt/cni\n${page.commands("deb-remove")}`)
   expect(await host.files()).toEqual(before)
-}, 300_000)
+})
 
 test("the .deb in the place of containernetworking-plugins, beside podman and containerd", async () => {
   await using host = await FreshRoot.create("/", release.path)
@@ -93,7 +93,7 @@ test("the .deb in the place of containernetworking-plugins, beside podman and co
     "podman ii",
   ])
   await tryOut(host, "/usr/lib/cni")
-}, 300_000)
+})
 
 test("the .rpm: a namespace is attached; after the removal nothing is left", async () => {
   await using host = await FreshRoot.create(await minimalDebian("rpm", "dnf"), release.path)
@@ -105,7 +105,7 @@ test("the .rpm: a namespace is attached; after the removal nothing is left", asy
   await tryOut(host, "/usr/libexec/cni")
   await host.follow(page.commands("rpm-remove"))
   expect(await host.files()).toEqual(before)
-}, 300_000)
+})
 
 test("the system extension is merged and goes; where the kernel has no squashfs the directory of its files stands for it", async () => {
   await using host = await FreshRoot.create("/", release.path)
@@ -129,7 +129,7 @@ test("the system extension is merged and goes; where the kernel has no squashfs 
     await host.follow("rm -r /var/lib/extensions/cni-plugins && mv /root/raw /var/lib/extensions/cni-plugins.raw")
   await host.follow(page.commands("extension-remove"))
   expect(await binDirOf(host, "/usr/lib/cni")).toEqual([])
-}, 300_000)
+})
 
 test("the image, run by podman, installs into the directory of the host", async () => {
   await using podman = await Podman.create()
@@ -156,7 +156,7 @@ test("the image goes into a registry, for both machines in one index", async () 
   const { stdout } = await host.exec("skopeo", ["inspect", "--raw", `docker://127.0.0.1:5000/cni-plugins:${version}`])
   const { manifests } = JSON.parse(stdout) as { manifests: { platform: { architecture: string } }[] }
   expect(manifests.map(({ platform }) => platform.architecture)).toEqual(["amd64", "arm64"])
-}, 300_000)
+})
 
 /** A registry without TLS, and the word that skopeo may use it. */
 const registryOfTheHost = `
@@ -199,7 +199,7 @@ test("the plugins of nerdctl-full are replaced, and given back", async () => {
   expect(await host.follow("CNI_COMMAND=VERSION /usr/local/libexec/cni/tap")).toContain("1.1.0")
   await host.follow(page.commands("nerdctl-remove"))
   expect(await host.files()).toEqual(before)
-}, 300_000)
+})
 
 test("single plugins are laid by hand", async () => {
   await using host = await FreshRoot.create(await minimalDebian(), release.path)

@@ -9,7 +9,7 @@ let release: Made
 
 beforeAll(async () => {
   release = await madeFiles("release")
-}, 600_000)
+})
 afterAll(() => release[Symbol.asyncDispose]())
 
 const deb = `cni-plugins_${version}-1_amd64.deb`

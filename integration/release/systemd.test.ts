@@ -38,4 +38,4 @@ test("the listener restores, is confined, restarted and stopped; the timer colle
     systemd.kill("SIGTERM")
     await systemd.exited
   }
-}, 120_000)
+})

@@ -91,7 +91,7 @@ test("the .deb takes the place of Debian's Go plugins under load, without a fail
   await host.follow(`cp /mnt/*.deb .\n${install.commands("deb-in-place")}`)
   await load.goOn()
   expect(await load.stop()).toEqual([])
-}, 600_000)
+})
 
 test("the older package is refused where it is not asked for, and the newer stays", async () => {
   await using host = await FreshRoot.create(await minimalDebian("rpm", "dnf"), release.path)
@@ -112,7 +112,7 @@ test("the older package is refused where it is not asked for, and the newer stay
     `package cni-plugins-${versions.NEW}-1.x86_64 (which is newer than cni-plugins-${version}-1.x86_64) is already installed`,
   )
   expect(await host.files()).toEqual(before)
-}, 300_000)
+})
 
 test("a system extension is replaced without a write to the file that is mounted", async () => {
   await using host = await FreshRoot.create("/", release.path)

@@ -139,7 +139,7 @@ test("kubelet's pods have the addresses that it tells and their published ports;
   for (const name of ["one", "two", "three"]) await kubelet.remove(name)
   await waitFor(() => isEmpty(containerd), "the pods to go")
   expectUnchanged(before, await host.snapshot(), isAllocationTrace)
-}, 600_000)
+})
 
 test("a node without a network runs no pod until cni install has put one there", async () => {
   await using containerd = await Containerd.create()
@@ -155,4 +155,4 @@ test("a node without a network runs no pod until cni install has put one there",
   await host.exec(join(builtPlugins, "../cni"), ["install", ...places])
   expect(await kubelet.addressOf("web")).toMatch(/^10\.85\.0\./)
   expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web-node")
-}, 600_000)
+})

@@ -47,7 +47,7 @@ test("nerdctl runs containers on networks of its own: names, ports, isolation; t
     await containerd.host.snapshot(),
     (change) => isAllocationTrace(change) || isForwarding(change),
   )
-}, 300_000)
+})
 
 test("nerdctl: a published port answers again after each flush of all rules, while the listener runs", async () => {
   await using containerd = await Containerd.create()
@@ -56,4 +56,4 @@ test("nerdctl: a published port answers again after each flush of all rules, whi
   await nerdctl(...runArguments("one", "web", "--publish", "8080:80"))
   await expectAnswersThroughFlushes(containerd.host)
   await nerdctl("rm", "--force", "web")
-}, 300_000)
+})
