@@ -38,6 +38,9 @@ const addressAttributes = attrs({
   flags: [8, u32],
 })
 const addressPayload = payloadOf(addressHeader, addressAttributes)
+/** The attributes that `readAddress` needs: a node has thousands of addresses. */
+const { address, local, lifetimes, flags } = addressAttributes.fields
+const listedPayload = payloadOf(addressHeader, attrs({ address, local, lifetimes, flags }, { keepsUnknown: false }))
 
 /** An address to add; `noDad` skips duplicate address detection. */
 type NewAddress = Cidr & { noDad?: boolean }
@@ -100,14 +103,16 @@ export function listAddresses(route: NetlinkSocket, link?: NamedLink, family?: F
 
 /** Decodes a message of type `RTM_NEWADDR` or `RTM_DELADDR` from an answer or an event. */
 export function readAddress(message: Message): Address {
-  const { header, attributes: found } = addressPayload.decode(message.payload)
-  const flags = found.flags ?? header.flags
+  const { payload } = message
+  const { offsets } = addressHeader
+  const found = listedPayload.decodeAttributes(payload)
+  const flags = found.flags ?? u8.get(payload, offsets.flags)
   const address: Address = {
-    ip: found.local ?? found.address ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
-    prefix: header.prefix,
-    index: header.index as Ifindex,
+    ip: found.local ?? found.address ?? new Uint8Array(payload[offsets.family] === AF_INET ? 4 : 16),
+    prefix: u8.get(payload, offsets.prefix),
+    index: u32.get(payload, offsets.index) as Ifindex,
     flags,
-    scope: header.scope,
+    scope: u8.get(payload, offsets.scope),
   }
   const { preferred = 0, valid = 0 } = found.lifetimes ?? {}
   if ((flags & IFA_F_PERMANENT) === 0 && found.lifetimes) address.lifetimes = { preferred, valid }

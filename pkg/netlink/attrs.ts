@@ -42,13 +42,14 @@ function fieldOf(name: string, type: number, codec: Codec<unknown>): Field {
 
 /**
  * Returns the codec of a set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a
- * value and is sent. Attributes are written in the order of the value's keys: some subsystems depend on it.
+ * value and is sent. Attributes are written in the order of the value's keys: some subsystems depend on it. Without
+ * `keepsUnknown` decoding is faster, and drops attributes that the table does not have.
  *
  * @example
  * const vlanData = attrs({ id: [IFLA_VLAN_ID, u16], protocol: [IFLA_VLAN_PROTOCOL, u16be] })
  * vlanData.encode({ id: 101 })
  */
-export function attrs<const F extends AttributeFields>(fields: F): Attributes<F> {
+export function attrs<const F extends AttributeFields>(fields: F, { keepsUnknown = true } = {}): Attributes<F> {
   const { byName, byType } = rowsOf(fields)
   const append = (value: AttributeValue<F>, to: Output) => {
     for (const name in value) {
@@ -73,7 +74,7 @@ export function attrs<const F extends AttributeFields>(fields: F): Attributes<F>
       else if (field.length === length) value[field.name] = field.codec.get?.(from, at + HEADER)
       else value[field.name] = field.codec.read(from, at + HEADER, at + length)
     }
-    if (!isWhole) keepUnknown(value, from.slice(start, end), byType)
+    if (!isWhole && keepsUnknown) keepUnknown(value, from.slice(start, end), byType)
     return value as AttributeValue<F>
   }
   return { ...codec(append, read), nested: true, fields }
@@ -144,6 +145,11 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
       header: header.read(bytes, 0, Math.min(header.size, bytes.length)),
       attributes: attributes.read(bytes, header.size, bytes.length),
     }),
+    /** Returns the attributes alone. The caller reads the wanted fields of the struct itself, at `offsets`. */
+    decodeAttributes: (bytes: Uint8Array): Values => {
+      if (bytes.length < header.size) header.decode(bytes) // throws
+      return attributes.read(bytes, header.size, bytes.length) as Values
+    },
   }
 }
 

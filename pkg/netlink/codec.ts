@@ -116,9 +116,9 @@ export const mac: Codec<string> = codec(
       throw new RangeError(`"${value}" is not a hardware address`)
   },
   (from, start, end) => {
-    let value = ""
-    for (let at = start; at < end; at++) value += at === start ? hexBytes[from[at] ?? 0] : `:${hexBytes[from[at] ?? 0]}`
-    return value
+    const hex = (at: number) => hexBytes[from[start + at] ?? 0]
+    if (end - start === 6) return `${hex(0)}:${hex(1)}:${hex(2)}:${hex(3)}:${hex(4)}:${hex(5)}`
+    return Array.from({ length: end - start }, (_, at) => hex(at)).join(":")
   },
 )
 

@@ -32,8 +32,10 @@ export function dumpFamily<T>(
   pick: (message: Message) => T | undefined,
 ): T[] {
   // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family. Multicast routes have other families.
-  const isAsked = ({ payload: [found] }: Message) => (family === undefined ? isInternet(found) : found === family)
-  const pickOwn = (message: Message) => (isAsked(message) ? pick(message) : undefined)
+  const pickOwn = (message: Message) => {
+    const found = message.payload[0]
+    return (family === undefined ? isInternet(found) : found === family) ? pick(message) : undefined
+  }
   if (family === undefined) return route.dump(request, pickOwn)
   return unlessErrno(() => route.dump(request, pickOwn), ...NO_FAMILY) ?? []
 }

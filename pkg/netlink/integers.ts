@@ -132,6 +132,8 @@ type PartialStruct<F extends StructFields> = { [K in keyof F]?: Infer<F[K]> | un
 /** A struct as a codec. Fields that are missing in a value are 0. */
 export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
   readonly size: number
+  /** The offset of each field in bytes. */
+  readonly offsets: Readonly<Record<keyof F, number>>
   append(value: PartialStruct<F>, to: Output): void
   encode(value: PartialStruct<F>): Uint8Array
 }
@@ -163,5 +165,6 @@ export function struct<const F extends StructFields>(fields: F): Struct<F> {
     }
     return value as StructValue<F>
   }
-  return { ...codec<StructValue<F>>(append, read), append, size } as Struct<F>
+  const offsets = Object.fromEntries(layout.map(({ name, at }) => [name, at]))
+  return { ...codec<StructValue<F>>(append, read), append, size, offsets } as Struct<F>
 }

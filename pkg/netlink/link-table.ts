@@ -93,6 +93,40 @@ export const linkAttributes = attrs({
 /** The payload of a message about a link. */
 export const linkPayload = payloadOf(linkHeader, linkAttributes)
 
+const {
+  mac: address,
+  name,
+  mtu,
+  qdisc,
+  link,
+  master,
+  operState,
+  alias,
+  carrier,
+  linkNetnsId,
+  xdp,
+} = linkAttributes.fields
+
+/** The number of `net.ipv4.conf.NAME.arp_ignore` in `IFLA_INET_CONF`, from 1: `IPV4_DEVCONF_*`, <linux/ip.h>. */
+const IPV4_DEVCONF_ARP_IGNORE = 19
+const arpIgnore: Codec<number> = codec(
+  () => {},
+  (from, start, end) => u32.get(from.subarray(start, end), 4 * (IPV4_DEVCONF_ARP_IGNORE - 1)),
+)
+const known = { keepsUnknown: false }
+
+/** The attributes that the tools read of each link of a node, which has hundreds: a fraction of the decoding. */
+export const briefLinkAttributes = attrs(
+  {
+    ...{ mac: address, name, mtu, qdisc, link, master, operState, alias, carrier, linkNetnsId, xdp },
+    linkInfo: [18, linkInfo],
+    statistics: [23, bytes], // IFLA_STATS64: struct rtnl_link_stats64
+    settings: [26, attrs({ inet: [2, attrs({ arpIgnore: [1, arpIgnore] }, known)] }, known)], // IFLA_AF_SPEC, AF_INET
+  },
+  known,
+)
+export const briefLinkPayload = payloadOf(linkHeader, briefLinkAttributes)
+
 /** `IFLA_PROTINFO` of family AF_BRIDGE: the settings of a port, like `bridge link set`. */
 export const bridgePortAttributes = attrs({ name: [3, text], master: [10, u32], port: [12, bridgePortData] })
 

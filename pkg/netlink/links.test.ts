@@ -1,7 +1,10 @@
 import { describe, expect, test } from "bun:test"
+import { attribute } from "./attrs.ts"
+import { concat } from "./codec.ts"
 import { addAliasedLink, addLink, addVeth, deleteLink, setLink } from "./link-changes.ts"
 import {
   bridgePortData,
+  briefLinkAttributes,
   IFF_UP,
   ipvlanFlags,
   ipvlanModes,
@@ -580,5 +583,17 @@ describe("looking up", () => {
     const names = hex`1800 3480 1100 3500 6c61623a6374723a65746830 00 000000`
     const [link] = listLinks(listing(new Uint8Array([...linkAnswer, ...names])))
     expect(link?.attributes.altNames).toEqual(["lab:ctr:eth0"])
+  })
+})
+
+// IFLA_AF_SPEC, AF_INET, IFLA_INET_CONF: a u32 for each IPV4_DEVCONF_* from 1; arp_ignore is number 19, <linux/ip.h>
+test("a brief link has arp_ignore of its IPv4 settings, and drops unknown attributes", () => {
+  const settings = new Uint8Array(4 * 33)
+  settings[4 * 18] = 8
+  const others = [attribute(10, new Uint8Array(8)), attribute(2, attribute(1, settings))]
+  const bytes = concat([attribute(3, new TextEncoder().encode("eth0\0")), hex`0500 1100 06000000`])
+  expect(briefLinkAttributes.decode(concat([bytes, attribute(26, concat(others))]))).toEqual({
+    name: "eth0",
+    settings: { inet: { arpIgnore: 8 } },
   })
 })

@@ -4,8 +4,17 @@ import { IFNAMSIZ } from "../types/mod.ts"
 import { attrs } from "./attrs.ts"
 import type { Request } from "./channel.ts"
 import { bytes, type Infer } from "./codec.ts"
-import { i32 } from "./integers.ts"
-import { type LinkData, type LinkKind, type linkAttributes, linkKinds, linkPayload } from "./link-table.ts"
+import { i32, u16, u32 } from "./integers.ts"
+import {
+  briefLinkAttributes,
+  briefLinkPayload,
+  type LinkData,
+  type LinkKind,
+  linkAttributes,
+  linkHeader,
+  linkKinds,
+  linkPayload,
+} from "./link-table.ts"
 import { decodeLongLink, MAX_LENGTH } from "./long-links.ts"
 import { type Message, NetlinkError, readAnswer } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
@@ -38,8 +47,16 @@ export interface Link {
   attributes: Infer<typeof linkAttributes>
 }
 
+/** A link with fewer attributes. */
+export interface BriefLink extends Omit<Link, "attributes"> {
+  attributes: Omit<Infer<typeof briefLinkAttributes>, "unknown">
+}
+
 /** Returns the `IFLA_INFO_DATA` of a link of this kind; undefined for a link of another kind. */
-export function linkData<K extends LinkKind>({ kind: found, attributes }: Link, kind: K): LinkData<K> | undefined {
+export function linkData<K extends LinkKind>(
+  { kind: found, attributes }: Pick<BriefLink, "kind" | "attributes">,
+  kind: K,
+): LinkData<K> | undefined {
   if (found !== kind) return undefined
   const data = attributes.linkInfo?.data ?? new Uint8Array()
   return readAnswer(`read the attributes of a link of kind ${kind}`, () => linkKinds[kind].decode(data)) as LinkData<K>
@@ -105,7 +122,16 @@ export function listLinks(
   isWanted: (link: Link) => boolean = () => true,
   filter: LinkFilter = {},
 ): Link[] {
-  return listLinksOf(route, undefined, isWanted, filter)
+  return listLinksOf(route, undefined, readLink, isWanted, filter)
+}
+
+/**
+ * Returns all links of the namespace, or of the one with an nsid, with fewer attributes. Empty if that one no longer
+ * exists.
+ */
+export function listBriefLinks(route: NetlinkSocket, nsid?: number): BriefLink[] {
+  const list = () => listLinksOf(route, nsid, readBriefLink)
+  return nsid === undefined ? list() : (unlessErrno(list, "EINVAL") ?? [])
 }
 
 /** Lists the links of the namespace with this nsid; empty when it no longer exists. */
@@ -115,24 +141,25 @@ export function listLinksInside(
   isWanted: (link: Link) => boolean,
   filter: LinkFilter = {},
 ): Link[] {
-  return unlessErrno(() => listLinksOf(route, nsid, isWanted, filter), "EINVAL") ?? []
+  return unlessErrno(() => listLinksOf(route, nsid, readLink, isWanted, filter), "EINVAL") ?? []
 }
 
 /** The number of dumps if links change during each. A link missing in three dumps does not exist. */
 const LIST_ATTEMPTS = 3
 
-function listLinksOf(
+function listLinksOf<T extends BriefLink>(
   route: NetlinkSocket,
   nsid: number | undefined,
-  isWanted: (link: Link) => boolean,
-  { kind, master }: LinkFilter,
-): Link[] {
+  read: (message: Message) => T,
+  isWanted: (link: T) => boolean = () => true,
+  { kind, master }: LinkFilter = {},
+): T[] {
   const picked = { master, linkInfo: kind ? { kind } : undefined }
   const attributes = { targetNetnsId: nsid, ...picked, extMask: RTEXT_FILTER_SKIP_STATS }
   const payload = linkPayload.encode({}, attributes)
-  const seen = new Map<number, Link>()
+  const seen = new Map<number, T>()
   const pick = (message: Message) => {
-    const link = readLink(message)
+    const link = read(message)
     seen.delete(link.index)
     if ((kind && link.kind !== kind) || (master && link.attributes.master !== master) || !isWanted(link))
       return undefined
@@ -150,12 +177,25 @@ function listLinksOf(
 /** Decodes a message of type `RTM_NEWLINK` or `RTM_DELLINK` from an answer or an event. */
 export function readLink(message: Message): Link {
   const { payload } = message
-  const { header, attributes } = payload.length > MAX_LENGTH ? decodeLongLink(payload) : linkPayload.decode(payload)
+  const isLong = payload.length > MAX_LENGTH
+  return described(payload, isLong ? decodeLongLink(payload, linkAttributes) : linkPayload.decodeAttributes(payload))
+}
+
+function readBriefLink({ payload }: Message): BriefLink {
+  const isLong = payload.length > MAX_LENGTH
+  return described(
+    payload,
+    isLong ? decodeLongLink(payload, briefLinkAttributes) : briefLinkPayload.decodeAttributes(payload),
+  )
+}
+
+function described<A extends BriefLink["attributes"]>(payload: Uint8Array, attributes: A) {
+  const { offsets } = linkHeader
   return {
-    index: header.index as Ifindex,
+    index: i32.get(payload, offsets.index) as Ifindex,
     name: attributes.name ?? "",
-    flags: header.flags,
-    type: header.type,
+    flags: u32.get(payload, offsets.flags),
+    type: u16.get(payload, offsets.type),
     mac: attributes.mac ?? "",
     mtu: attributes.mtu ?? 0,
     kind: attributes.linkInfo?.kind ?? "",

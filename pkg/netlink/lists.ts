@@ -3,6 +3,7 @@ import type { Budget } from "./budget.ts"
 import type { Channel, Request } from "./channel.ts"
 import { isLost } from "./lost-answers.ts"
 import {
+  type Acknowledgement,
   type Message,
   NetlinkError,
   NLM_F_DUMP,
@@ -96,24 +97,25 @@ export class Lists {
     let isEmpty = true
     let consistent = true
     for (; ; this.#budget?.stepOfList(request.what)) {
-      for (const message of this.#channel.receive(request.what, !request.isShort)) {
-        if (message.sequence !== sequence) continue
-        if (message.flags & NLM_F_DUMP_INTR) consistent = false
-        if (message.type !== NLMSG_DONE && message.type !== NLMSG_ERROR) {
+      const messages = this.#channel.receive(request.what, !request.isShort)
+      const outcome = readAnswer(request.what, (): Acknowledgement | undefined => {
+        for (const message of messages) {
+          if (message.sequence !== sequence) continue
+          if (message.flags & NLM_F_DUMP_INTR) consistent = false
+          if (message.type === NLMSG_DONE) return readDone(message)
+          if (message.type === NLMSG_ERROR) return readAcknowledgement(message)
           isEmpty = false
-          const picked = readAnswer(request.what, () => pick(message))
+          const picked = pick(message)
           if (picked !== undefined) found.push(picked)
-          continue
         }
-        const outcome = readAnswer(request.what, () =>
-          message.type === NLMSG_DONE ? readDone(message) : readAcknowledgement(message),
-        )
-        const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
-        if (error && error.errno !== "EINTR") throw error
-        // A first entry longer than the buffer ends the list without an error. The buffer is larger by now.
-        if (isEmpty && !isWide && !request.isShort) return this.#once(request, pick)
-        return consistent && !error ? found : undefined
-      }
+        return undefined
+      })
+      if (outcome === undefined) continue
+      const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
+      if (error && error.errno !== "EINTR") throw error
+      // A first entry longer than the buffer ends the list without an error. The buffer is larger by now.
+      if (isEmpty && !isWide && !request.isShort) return this.#once(request, pick)
+      return consistent && !error ? found : undefined
     }
   }
 }

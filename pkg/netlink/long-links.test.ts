@@ -29,9 +29,13 @@ test("of a link whose settings are too long for their length the kind and what s
   for (const count of [5459, 5460, 5461, 5462, 5463, 6000, 10_923, 12_000, 25_000]) {
     const bytes = macvlan(count)
     expect(bytes.length).toBeGreaterThan(0xffff)
-    expect(decodeAttributes(bytes)).toEqual({ name: "eth0", linkInfo: { kind: "macvlan" } })
+    expect(decodeAttributes(bytes, linkAttributes)).toEqual({ name: "eth0", linkInfo: { kind: "macvlan" } })
   }
-  expect(decodeAttributes(macvlan(5400))).toMatchObject({ name: "eth0", linkInfo: { kind: "macvlan" }, link: 2 })
+  expect(decodeAttributes(macvlan(5400), linkAttributes)).toMatchObject({
+    name: "eth0",
+    linkInfo: { kind: "macvlan" },
+    link: 2,
+  })
 })
 
 test("no bytes of a container behind such a length pass for attributes [S97]", () => {
@@ -41,7 +45,7 @@ test("no bytes of a container behind such a length pass for attributes [S97]", (
   for (let at = 0; at < rest.length; at += 4) rest.set(hex`0400 4000`, at)
   const bytes = concat([attribute(3, text("eth0")), nest(18, concat([forged, rest]))])
   expect(linkAttributes.decode(bytes).name).toBe("forged")
-  expect(decodeAttributes(bytes)).toEqual({ name: "eth0", linkInfo: { kind: "macvlan" } })
+  expect(decodeAttributes(bytes, linkAttributes)).toEqual({ name: "eth0", linkInfo: { kind: "macvlan" } })
 })
 
 test("a device with as many alternative names as the kernel takes is told by its place on a bus, by more than fit as well", () => {
@@ -51,7 +55,7 @@ test("a device with as many alternative names as the kernel takes is told by its
     const list = nest(52, concat(names.map((name) => attribute(53, text(name)))))
     const place = concat([attribute(56, text("0000:03:00.0")), attribute(57, text("pci"))])
     const bytes = concat([attribute(3, text("eth0")), list, place])
-    expect(decodeAttributes(bytes)).toMatchObject({
+    expect(decodeAttributes(bytes, linkAttributes)).toMatchObject({
       name: "eth0",
       altNames: names,
       parentName: "0000:03:00.0",
@@ -63,7 +67,11 @@ test("a device with as many alternative names as the kernel takes is told by its
       list,
       hex`0800 0500 02000000`,
     ])
-    expect(decodeAttributes(veth)).toMatchObject({ linkInfo: { kind: "veth" }, altNames: names, link: 2 })
+    expect(decodeAttributes(veth, linkAttributes)).toMatchObject({
+      linkInfo: { kind: "veth" },
+      altNames: names,
+      link: 2,
+    })
   }
 })
 
@@ -79,7 +87,7 @@ test("any bytes give attributes or a DecodeError", () => {
 
 function expectAttributes(bytes: Uint8Array): void {
   try {
-    decodeAttributes(bytes)
+    decodeAttributes(bytes, linkAttributes)
   } catch (error) {
     expect(error).toBeInstanceOf(DecodeError)
   }

@@ -1,6 +1,6 @@
 import { align, HEADER, lengthAt, typeAt } from "./attrs.ts"
-import type { Infer } from "./codec.ts"
-import { linkAttributes, linkHeader, linkInfo, type linkPayload } from "./link-table.ts"
+import type { WholeCodec } from "./codec.ts"
+import { linkAttributes, linkHeader, linkInfo } from "./link-table.ts"
 
 /** The largest length that an attribute's header can hold. */
 export const MAX_LENGTH = 0xffff
@@ -10,10 +10,9 @@ const IFLA_ALT_IFNAME = 53
 /** `IFLA_INFO_DATA` of `IFLA_LINKINFO`: the settings of a kind. */
 const IFLA_INFO_DATA = 2
 
-/** Decodes like `linkPayload` a message so long that the length of an attribute may be wrong. Throws `DecodeError`. */
-export function decodeLongLink(payload: Uint8Array): ReturnType<typeof linkPayload.decode> {
-  const header = linkHeader.decode(payload.subarray(0, linkHeader.size))
-  return { header, attributes: decodeAttributes(payload.subarray(linkHeader.size)) }
+/** Returns the attributes in a message so long that the length of an attribute may be wrong. Throws `DecodeError`. */
+export function decodeLongLink<A extends object>(payload: Uint8Array, table: WholeCodec<A>): A {
+  return decodeAttributes(payload.subarray(linkHeader.size), table)
 }
 
 /**
@@ -23,27 +22,27 @@ export function decodeLongLink(payload: Uint8Array): ReturnType<typeof linkPaylo
  * of the kernel. They are not read: settings that may be so long are unknown, as is everything after them except the
  * kind. Throws `DecodeError`.
  */
-export function decodeAttributes(found: Uint8Array): Infer<typeof linkAttributes> {
+export function decodeAttributes<A extends object>(found: Uint8Array, table: WholeCodec<A>): A {
   for (let at = 0; found.length - at > MAX_LENGTH; at = endAt(found, at)) {
     const type = typeAt(found, at)
-    if (type === IFLA_PROP_LIST) return withLongList(found, at)
+    if (type === IFLA_PROP_LIST) return withLongList(found, at, table)
     if (type !== IFLA_LINKINFO) continue
     const kindEnd = endAt(found, at + HEADER)
     if (typeAt(found, kindEnd) !== IFLA_INFO_DATA) continue
     const { kind } = linkInfo.decode(found.subarray(at + HEADER, kindEnd))
-    return { ...linkAttributes.decode(found.subarray(0, at)), linkInfo: { kind } }
+    return { ...table.decode(found.subarray(0, at)), linkInfo: { kind } }
   }
-  return linkAttributes.decode(found)
+  return table.decode(found)
 }
 
 /** The list ends at the first attribute that is not a name; names occur only in this list, not at the top level. */
-function withLongList(found: Uint8Array, start: number): Infer<typeof linkAttributes> {
+function withLongList<A extends object>(found: Uint8Array, start: number, table: WholeCodec<A>): A {
   const altNames: string[] = []
   let at = start + HEADER
   for (; at + HEADER <= found.length && typeAt(found, at) === IFLA_ALT_IFNAME; at = endAt(found, at)) {
     altNames.push(linkAttributes.decode(found.subarray(at, endAt(found, at))).altName ?? "")
   }
-  return { ...linkAttributes.decode(found.subarray(0, start)), ...linkAttributes.decode(found.subarray(at)), altNames }
+  return { ...table.decode(found.subarray(0, start)), ...table.decode(found.subarray(at)), altNames }
 }
 
 /** The offset of the next attribute. Throws `DecodeError` when the length of this one is wrong. */

@@ -4,6 +4,7 @@ import { bytes, mac } from "./codec.ts"
 import { dumpFamily } from "./family.ts"
 import { struct, u8, u16, u32 } from "./integers.ts"
 import type { Ifindex, NamedLink } from "./links.ts"
+import type { Message } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /** <linux/neighbour.h> */
@@ -12,7 +13,9 @@ export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoAr
 
 /** struct ndmsg, and what follows it. */
 const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
-const neighbourPayload = payloadOf(neighbourHeader, attrs({ ip: [1, bytes], mac: [2, mac], master: [9, u32] }))
+const neighbourAttributes = attrs({ ip: [1, bytes], mac: [2, mac], master: [9, u32] }, { keepsUnknown: false })
+const neighbourPayload = payloadOf(neighbourHeader, neighbourAttributes)
+const { offsets } = neighbourHeader
 
 /** <linux/socket.h>, <errno.h> */
 const AF_BRIDGE = 7
@@ -31,14 +34,13 @@ export interface Neighbour {
 export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
-    const { header, attributes } = neighbourPayload.decode(message.payload)
-    return {
-      ip: attributes.ip ?? new Uint8Array(0),
-      mac: attributes.mac ?? "",
-      index: header.index as Ifindex,
-      state: header.state,
-    }
+    const { ip = new Uint8Array(0), mac = "" } = neighbourPayload.decodeAttributes(message.payload)
+    return { ip, mac, index: indexIn(message), state: u16.get(message.payload, offsets.state) }
   })
+}
+
+function indexIn({ payload }: Message): Ifindex {
+  return u32.get(payload, offsets.index) as Ifindex
 }
 
 /** The port of a bridge to which frames for a MAC go. */
@@ -78,11 +80,10 @@ export function listFixedEntries(route: NetlinkSocket, bridge: NamedLink): Fixed
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { master: bridge.index })
   const what = `list the forwarding database of "${bridge.name}"`
   return route.dump({ type: RTM_GETNEIGH, what, payload }, (message) => {
-    const state = message.payload[8] ?? 0 // the lower byte of `state`
+    const state = u16.get(message.payload, offsets.state)
     if ((state & (NeighbourState.Permanent | NeighbourState.NoArp)) === 0) return undefined
-    const { header, attributes } = neighbourPayload.decode(message.payload)
-    if (header.flags & NTF_SELF || !attributes.mac) return undefined
-    const isLocal = (state & NeighbourState.Permanent) !== 0
-    return { index: header.index as Ifindex, isLocal, mac: attributes.mac }
+    const { mac } = neighbourPayload.decodeAttributes(message.payload)
+    if (u8.get(message.payload, offsets.flags) & NTF_SELF || !mac) return undefined
+    return { index: indexIn(message), isLocal: (state & NeighbourState.Permanent) !== 0, mac }
   })
 }

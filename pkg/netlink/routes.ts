@@ -41,18 +41,21 @@ export const routeHeader = struct({
 })
 
 /** `RTA_METRICS`, `RTAX_*`. */
-const metrics = attrs({ mtu: [2, u32], advmss: [8, u32] })
+const metrics = attrs({ mtu: [2, u32], advmss: [8, u32] }, { keepsUnknown: false })
 
-const routeAttributes = attrs({
-  dst: [1, bytes],
-  index: [4, u32], // RTA_OIF
-  gateway: [5, bytes],
-  priority: [6, u32],
-  preferredSource: [7, bytes],
-  metrics: [8, metrics],
-  multipath: [9, multipath],
-  table: [15, u32],
-})
+const routeAttributes = attrs(
+  {
+    dst: [1, bytes],
+    index: [4, u32], // RTA_OIF
+    gateway: [5, bytes],
+    priority: [6, u32],
+    preferredSource: [7, bytes],
+    metrics: [8, metrics],
+    multipath: [9, multipath],
+    table: [15, u32],
+  },
+  { keepsUnknown: false },
+)
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
 /** A route, unicast if `type` is undefined. `dst` has no host bits; addresses have 4 or 16 bytes in network order. */
@@ -158,7 +161,7 @@ export function listRoutes(
   const inHeader = table !== undefined && table < 256 ? table : 0
   const payload = routePayload.encode({ family, table: inHeader, protocol, type }, { index, table })
   const pick = (message: Message) => {
-    if (prefixes && !prefixes.has(message.payload[1] ?? 0)) return undefined // dstPrefix
+    if (prefixes && !prefixes.has(u8.get(message.payload, routeHeader.offsets.dstPrefix))) return undefined
     const listed = readRoute(message)
     if (listed.flags & RTM_F_CLONED) return undefined
     // Kernels before 4.20 do not filter.
@@ -217,7 +220,10 @@ function encodeRoute(spec: RouteSpec, protocol = spec.protocol ?? RTPROT_BOOT): 
 
 /** Decodes a message of type `RTM_NEWROUTE` or `RTM_DELROUTE` from an answer or an event. */
 export function readRoute(message: Message): ListedRoute {
-  const { header, attributes } = routePayload.decode(message.payload)
+  const { payload } = message
+  const { offsets } = routeHeader
+  const attributes = routePayload.decodeAttributes(payload)
+  const flags = u32.get(payload, offsets.flags)
   const {
     dst,
     index,
@@ -228,8 +234,8 @@ export function readRoute(message: Message): ListedRoute {
     multipath: nextHops,
   } = attributes
   return {
-    dst: dst ?? new Uint8Array(header.family === AF_INET ? 4 : 16),
-    prefix: header.dstPrefix,
+    dst: dst ?? new Uint8Array(payload[offsets.family] === AF_INET ? 4 : 16),
+    prefix: u8.get(payload, offsets.dstPrefix),
     gateway,
     index: index as Ifindex | undefined,
     priority,
@@ -237,12 +243,12 @@ export function readRoute(message: Message): ListedRoute {
     mtu,
     advmss,
     nextHops,
-    onLink: (header.flags & RTNH_F_ONLINK) !== 0 || undefined,
-    table: attributes.table ?? header.table,
-    scope: header.scope,
-    protocol: header.protocol,
-    type: header.type,
-    flags: header.flags,
+    onLink: (flags & RTNH_F_ONLINK) !== 0 || undefined,
+    table: attributes.table ?? u8.get(payload, offsets.table),
+    scope: u8.get(payload, offsets.scope),
+    protocol: u8.get(payload, offsets.protocol),
+    type: u8.get(payload, offsets.type),
+    flags,
   }
 }
 

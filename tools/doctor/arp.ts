@@ -6,14 +6,14 @@ import { inOneLine, setSysctl, sh } from "./remedy.ts"
 /** The value of arp_ignore that answers no request. Smaller values compare the addresses of both sides. */
 export const NO_ANSWERS = "8"
 
-/** Returns the settings that decide whether an interface answers requests. The larger value counts. */
-export function arpSettings(name: string): string[] {
-  return ["all", name].map((each) => `net/ipv4/conf/${each}/arp_ignore`)
+/** Returns the setting for ARP requests at an interface. The larger value, of it and of "all", counts. */
+export function arpSetting(name: string): string {
+  return `net/ipv4/conf/${name}/arp_ignore`
 }
 
 /** Returns the settings that stop an interface from answering requests. */
 export function ignoringArp(name: string, read: (path: string) => string | undefined): string[] {
-  return arpSettings(name).filter((path) => read(path) === NO_ANSWERS)
+  return ["all", name].map(arpSetting).filter((path) => read(path) === NO_ANSWERS)
 }
 
 /** Finds interfaces of the host that do not answer containers' ARP requests for the gateway. */

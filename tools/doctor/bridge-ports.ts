@@ -174,18 +174,20 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
   })
 
 /** Finds permanent forwarding entries for MACs of containers that lead to another port or to the host. */
-export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
-  examined.flatMap(({ one, interfaces }) =>
+export const checkFixedEntries: Check = ({ examined, hostTables, node }) => {
+  const byMac = new Map(
+    [...hostTables.fixedEntries].map(([bridge, entries]) => [bridge, Map.groupBy(entries, ({ mac }) => mac)] as const),
+  )
+  return examined.flatMap(({ one, interfaces }) =>
     interfaces.flatMap(({ name: ifName, link }): Finding[] => {
       const end = one.link
-      const entries =
-        end?.nsid === undefined && end?.master !== undefined ? hostTables.fixedEntries.get(end.master) : []
-      const wrong = entries?.find(
-        ({ mac, index, isLocal }) => link?.kind === "veth" && mac === link.mac && (isLocal || index !== end?.index),
-      )
-      const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end?.master)?.name
-      const at = node.links.find(({ index, nsid }) => nsid === undefined && index === wrong?.index)?.name
-      if (wrong === undefined || bridge === undefined || at === undefined) return []
+      if (end?.master === undefined || end.nsid !== undefined || link?.kind !== "veth") return []
+      const entries = byMac.get(end.master)?.get(link.mac)
+      const wrong = entries?.find(({ index, isLocal }) => isLocal || index !== end.index)
+      if (wrong === undefined) return []
+      const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)?.name
+      const at = node.links.find(({ index, nsid }) => nsid === undefined && index === wrong.index)?.name
+      if (bridge === undefined || at === undefined) return []
       const to = wrong.isLocal ? "the host itself" : `port "${at}"`
       return [
         {
@@ -200,3 +202,4 @@ export const checkFixedEntries: Check = ({ examined, hostTables, node }) =>
       ]
     }),
   )
+}

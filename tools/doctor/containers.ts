@@ -1,6 +1,6 @@
 import { IFF_NOARP, OperState } from "../../pkg/netlink/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
-import { ignoringArp, NO_ANSWERS } from "./arp.ts"
+import { arpSetting, ignoringArp, NO_ANSWERS } from "./arp.ts"
 import { about as madeAnew } from "./attachments.ts"
 import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 import {
@@ -216,7 +216,8 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
         remedy: inContainer(inside, [sh`ip link set ${name} arp on`]),
       },
     ]
-  const ignoring = ignoringArp(name, (path) => inside.settings.get(path))
+  const own = link.attributes.settings?.inet?.arpIgnore
+  const ignoring = ignoringArp(name, (path) => (path === arpSetting(name) ? String(own) : inside.settings.get(path)))
   if (ignoring.length === 0 || !addresses.some(({ ip }) => familyOf(ip) === AF_INET)) return []
   return [
     {

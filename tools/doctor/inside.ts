@@ -1,5 +1,12 @@
 import type { NetworkPlugin } from "../../pkg/libcni/mod.ts"
-import { IFF_LOOPBACK, IFF_UP, type Link, type ListedRoute, RT_TABLE_MAIN, RTN_UNICAST } from "../../pkg/netlink/mod.ts"
+import {
+  type BriefLink,
+  IFF_LOOPBACK,
+  IFF_UP,
+  type ListedRoute,
+  RT_TABLE_MAIN,
+  RTN_UNICAST,
+} from "../../pkg/netlink/mod.ts"
 import {
   AF_INET6,
   type Cidr,
@@ -41,7 +48,7 @@ export interface ExaminedInterface {
   /** The addresses of the result. */
   readonly addresses: readonly Address[]
   /** Undefined if the link is missing, or the list of links was too long to read. */
-  readonly link: Link | undefined
+  readonly link: BriefLink | undefined
 }
 
 /** An address of a result. */
@@ -88,11 +95,11 @@ function interfacesOf({ result, ifName }: NodeAttachment, { links }: Inside): Ex
   }))
 }
 
-export function isUp({ flags }: Link): boolean {
+export function isUp({ flags }: BriefLink): boolean {
   return (flags & IFF_UP) !== 0
 }
 
-export function isLoopback({ flags }: Link): boolean {
+export function isLoopback({ flags }: BriefLink): boolean {
   return (flags & IFF_LOOPBACK) !== 0
 }
 
@@ -209,7 +216,7 @@ export function routeCommand({ dst, prefix, gateway, origin, source, route }: Wa
   return familyOf(dst) === AF_INET6 ? sh`ip -6 route replace ${words}` : sh`ip route replace ${words}`
 }
 
-export function hasAddress({ addresses }: Inside, link: Link | undefined, { ip, prefix }: Cidr): boolean {
+export function hasAddress({ addresses }: Inside, link: BriefLink | undefined, { ip, prefix }: Cidr): boolean {
   if (addresses === undefined) return true
   return addresses.some((there) => there.index === link?.index && there.prefix === prefix && sameBytes(there.ip, ip))
 }

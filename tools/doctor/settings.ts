@@ -1,16 +1,15 @@
 import { changedSysctls, tunedPaths } from "../../meta/tuning/main.ts"
 import type { NetworkPlugin } from "../../pkg/libcni/mod.ts"
 import { type NodeAttachment, recordedPlugins } from "../node/mod.ts"
-import { arpSettings } from "./arp.ts"
+import { arpSetting } from "./arp.ts"
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { setSysctl } from "./remedy.ts"
 
 /** Returns the settings below /proc/sys in a container that the checks need, by path. */
 export function settingsOf(one: NodeAttachment): string[] {
-  const inside = (one.result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [name] : []))
   const tuned = tuningsIn(recordedPlugins(one.cached) ?? []).flatMap(({ raw }) => tunedPaths(raw, one))
-  return [...tuned, ...[one.ifName, ...inside].flatMap(arpSettings)]
+  return [...tuned, arpSetting("all")] // links have their own
 }
 
 /** Finds sysctls in containers with other values than those of the plugin tuning. */

@@ -1,11 +1,11 @@
 import { isErrno, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   type Address,
+  type BriefLink,
   Budget,
-  type Link,
   type ListedRoute,
   listAddresses,
-  listLinks,
+  listBriefLinks,
   listNeighbours,
   listRoutes,
   listRules,
@@ -29,7 +29,7 @@ export interface Inside {
   readonly path: string
   /** The namespace's inode. Two paths may lead to one namespace. */
   readonly inode: bigint
-  readonly links: readonly Link[] | undefined
+  readonly links: readonly BriefLink[] | undefined
   readonly addresses: readonly Address[] | undefined
   readonly rules: readonly Rule[] | undefined
   /** Routes of the main table, and of all tables if rules look up others. */
@@ -152,7 +152,7 @@ function readLists(
       return undefined
     }
   }
-  const links = whole("links", () => listLinks(route).map(named))
+  const links = whole("links", () => listBriefLinks(route).map(named))
   const addresses = whole("addresses", () => listAddresses(route))
   const rules = whole("rules", () => listRules(route, undefined, { known }))
   const ofMain = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
@@ -163,7 +163,7 @@ function readLists(
 }
 
 /** Returns the link with its name escaped, because the container chose the name. */
-function named(link: Link): Link {
+function named(link: BriefLink): BriefLink {
   const name = foreign(link.name)
   return name === link.name ? link : { ...link, name }
 }

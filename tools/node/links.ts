@@ -1,14 +1,13 @@
 import {
   attrs,
+  type BriefLink,
   bridgePortData,
   IFA_F_MANAGETEMPADDR,
   IFF_NOARP,
   IFF_UP,
-  type Link,
   linkData,
   listAddresses,
-  listLinks,
-  listLinksInside,
+  listBriefLinks,
   listNsids,
   listRoutes,
   type NextHop,
@@ -109,8 +108,7 @@ const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
 /** `XDP_ATTACHED_*`. Several modes at once have no keyword. */
 const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
 
-/** struct rtnl_link_stats64, <linux/if_link.h>, in `IFLA_STATS64`. */
-const IFLA_STATS64 = 23
+/** The read part of struct rtnl_link_stats64, <linux/if_link.h>. */
 const STATS64_SIZE = 64
 
 /**
@@ -125,14 +123,14 @@ export function readLinks(): NodeLink[] {
     addresses.getOrInsert(index, []).push({ ip, prefix })
     if (flags & IFA_F_MANAGETEMPADDR) autoconfigured.add(index)
   }
-  const own = listLinks(host).map((link) => {
+  const own = listBriefLinks(host).map((link) => {
     const described = describeLink(link, undefined, addresses.get(link.index))
     return autoconfigured.has(link.index) ? Object.assign(described, { isAutoconfigured: true }) : described
   })
   const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one request for each of the others
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
   const inside = others.flatMap((nsid) =>
-    listLinksInside(host, nsid, ({ kind }) => kind !== "").map((link) => describeLink(link, nsid)),
+    listBriefLinks(host, nsid).flatMap((link) => (link.kind === "" ? [] : describeLink(link, nsid))),
   )
   return [...own, ...inside]
 }
@@ -141,7 +139,7 @@ export function readLinks(): NodeLink[] {
  * Describes a link. Address texts, counters, the XDP program and port settings are computed on first use, because they
  * are most of the work.
  */
-function describeLink(link: Link, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
+function describeLink(link: BriefLink, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
   const { index, kind, mac, mtu, flags, attributes } = link
   const name = foreign(link.name)
   const alias = attributes.alias === undefined ? undefined : foreign(attributes.alias)
@@ -182,7 +180,7 @@ function describeLink(link: Link, nsid: number | undefined, addresses: readonly 
   }
 }
 
-function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
+function portOf({ attributes: { linkInfo } }: BriefLink): NodeLink["port"] {
   if (linkInfo?.slaveKind !== "bridge" || linkInfo.slaveData === undefined) return undefined
   const { state, isolated, hairpin, learning, flood, bcastFlood, mcastFlood, locked } = bridgePortData.decode(
     linkInfo.slaveData,
@@ -197,7 +195,7 @@ function portOf({ attributes: { linkInfo } }: Link): NodeLink["port"] {
   return { state, isIsolated: isolated === 1, isHairpin: hairpin === 1, settings }
 }
 
-function xdpOf({ attributes: { xdp } }: Link): NodeLink["xdp"] {
+function xdpOf({ attributes: { xdp } }: BriefLink): NodeLink["xdp"] {
   if (xdp === undefined) return undefined
   const { attached = 0, id = 0 } = xdpAttributes.decode(xdp)
   return attached === 0 ? undefined : { mode: xdpModes[attached] ?? "xdp", id }
@@ -207,8 +205,7 @@ const stateNames = new Map<number, string>(
   Object.entries(OperState).map(([name, number]) => [number, name.toLowerCase()]),
 )
 
-function countersOf({ attributes: { unknown = [] } }: Link): Counters | undefined {
-  const payload = unknown.find(({ type }) => type === IFLA_STATS64)?.payload
+function countersOf({ attributes: { statistics: payload } }: BriefLink): Counters | undefined {
   if (payload === undefined || payload.length < STATS64_SIZE) return undefined
   const view = new DataView(payload.buffer, payload.byteOffset, payload.length)
   const at = (index: number) => view.getBigUint64(8 * index, true)
