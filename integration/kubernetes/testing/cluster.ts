@@ -19,6 +19,9 @@ const families = [
   { pods: "fd00:10:244::/48", services: "fd00:96::/112", router: "fd00:99::254", length: 64 },
 ]
 
+/** The ranges of each node's pods, by its name. */
+export type Ranges = ReadonlyMap<string, readonly string[]>
+
 type Controller = "kube-controller-manager" | "kube-scheduler"
 
 export interface ClusterOptions {
@@ -26,6 +29,8 @@ export interface ClusterOptions {
   readonly isDualStack: boolean
   /** Flags of kube-controller-manager on the sizes of ranges. */
   readonly ranges?: readonly string[]
+  /** Makes the pod network; deploy/kubernetes by default. */
+  readonly install?: (cluster: Cluster, ranges: Ranges) => Promise<void>
   /** The archives of the images. */
   readonly images: readonly string[]
   /** The directory that the programs' logs are written to. */
@@ -141,9 +146,9 @@ export class Cluster implements AsyncDisposable {
       )
     }
     await Promise.all([1, 2, 3].map(start))
-    await this.#install()
-    await waitFor(() => this.#routeToPods(), "the nodes to have ranges", stepMs)
-    await this.waitUntilReady("daemonset/cni-plugins", "cni-plugins")
+    const ranges = await waitFor(() => this.#readRanges(), "the nodes to have ranges", stepMs)
+    await this.#routeToPods(ranges)
+    await (this.#options.install ?? applyDeployment)(this, ranges)
     await this.kubectl(["wait", "--for=condition=Ready", "nodes", "--all", timeout])
     await this.apply(clusterDns)
     await this.waitUntilReady("deployment/coredns", "kube-system")
@@ -154,31 +159,35 @@ export class Cluster implements AsyncDisposable {
     await this.kubectl(["-n", namespace, "rollout", "status", timeout, workload])
   }
 
-  /** Applies deploy/kubernetes by an overlay that names the image as it was imported. */
-  async #install(): Promise<void> {
-    const overlay = {
-      apiVersion: "kustomize.config.k8s.io/v1beta1",
-      kind: "Kustomization",
-      resources: [relative(this.directory.path, kustomization)],
-      images: [{ name: "cni-plugins", newName: "localhost/cni-plugins", newTag: version }],
-    }
-    await Bun.write(this.directory.join("kustomization.yaml"), JSON.stringify(overlay))
-    await this.kubectl(["apply", "-k", this.directory.path])
+  /** Returns the ranges of pods when each node has its own. */
+  async #readRanges(): Promise<Ranges | undefined> {
+    const { body } = await this.api.ask("GET", "/api/v1/nodes")
+    const ranges = new Map<string, readonly string[]>()
+    for (const { metadata, spec } of body.items) if (spec.podCIDRs) ranges.set(metadata.name, spec.podCIDRs)
+    return ranges.size === this.nodes.length ? ranges : undefined
   }
 
   /** Gives the control plane, which runs no agent, routes to the nodes' ranges; the API server's proxy asks pods. */
-  async #routeToPods(): Promise<boolean> {
-    const { body } = await this.api.ask("GET", "/api/v1/nodes")
-    const ranges = new Map<string, readonly string[] | undefined>()
-    for (const { metadata, spec } of body.items) ranges.set(metadata.name, spec.podCIDRs)
-    if (this.nodes.some(({ name }) => ranges.get(name) === undefined)) return false
+  async #routeToPods(ranges: Ranges): Promise<void> {
     for (const { name, addresses } of this.nodes)
       for (const [at, range] of (ranges.get(name) ?? []).entries())
         await this.lan.exec("ip", ["route", "replace", range, "via", addresses[at] ?? ""])
-    return true
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#owned[Symbol.asyncDispose]()
   }
+}
+
+/** Applies deploy/kubernetes by an overlay that names the image as it was imported. */
+async function applyDeployment(cluster: Cluster): Promise<void> {
+  const overlay = {
+    apiVersion: "kustomize.config.k8s.io/v1beta1",
+    kind: "Kustomization",
+    resources: [relative(cluster.directory.path, kustomization)],
+    images: [{ name: "cni-plugins", newName: "localhost/cni-plugins", newTag: version }],
+  }
+  await Bun.write(cluster.directory.join("kustomization.yaml"), JSON.stringify(overlay))
+  await cluster.kubectl(["apply", "-k", cluster.directory.path])
+  await cluster.waitUntilReady("daemonset/cni-plugins", "cni-plugins")
 }

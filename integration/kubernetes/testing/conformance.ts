@@ -9,6 +9,7 @@
  *   npm run test:conformance -- --keep           keeps the last cluster until Ctrl-C
  *   npm run test:conformance -- --fire           while something on the nodes breaks every 20 seconds: see fire.ts
  *   npm run test:conformance -- --lifecycle      nodes and controllers come and go instead: see lifecycle.ts
+ *   npm run test:conformance -- --pods           300 pods instead, also with Go's plugins: see many-pods.ts
  *   npm run test:conformance -- --ping           one pod on each node, and a ping instead; does not build Kubernetes
  *
  * The first run builds Kubernetes. A run without --focus and --mode writes RESULTS.md. Logs are in dist/conformance.
@@ -31,6 +32,7 @@ import { Cluster, type ClusterOptions } from "./cluster.ts"
 import { underFire } from "./fire.ts"
 import { makeImages } from "./images.ts"
 import { runLifecycle } from "./lifecycle.ts"
+import { describeTurns, runManyPods, turns } from "./many-pods.ts"
 import { idlePods, pingPods, readPods } from "./pods.ts"
 import { writeSection } from "./results.ts"
 
@@ -130,7 +132,10 @@ ${rows.join("\n")}
 ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on all nodes:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
-/** Builds missing programs; then runs this command in its own namespaces, which reach no module proxy. Returns its exit code. */
+/**
+ * Builds missing programs, then runs this command in namespaces of its own, which reach no module proxy. Returns its
+ * exit code.
+ */
 async function runApart(): Promise<number> {
   const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
   if (values.ping && missing.length > 0) {
@@ -155,6 +160,7 @@ const { values } = parseArgs({
     keep: { type: "boolean", default: false },
     fire: { type: "boolean", default: false },
     lifecycle: { type: "boolean", default: false },
+    pods: { type: "boolean", default: false },
     ping: { type: "boolean", default: false },
     /** Whether this process has namespaces of its own; for internal use. */
     apart: { type: "boolean", default: false },
@@ -181,7 +187,7 @@ function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
 
 /** Does `work` on a new cluster. */
 async function onCluster<T>(
-  options: Pick<ClusterOptions, "mode" | "images" | "ranges">,
+  options: Pick<ClusterOptions, "mode" | "images" | "ranges" | "install">,
   work: (cluster: Cluster, readySeconds: number) => Promise<T>,
 ): Promise<T> {
   const began = performance.now()
@@ -219,12 +225,18 @@ const runs: Run[] = []
   else if (values.lifecycle) {
     const ranges = ["--node-cidr-mask-size=28"]
     await writeSection("Lifecycle", await onCluster({ mode: "nftables", images, ranges }, runLifecycle))
+  } else if (values.pods) {
+    const rows: string[] = []
+    for (const turn of turns) {
+      rows.push(await onCluster({ mode: "nftables", images, ...turn.network }, (cluster) => runManyPods(cluster, turn)))
+      await writeSection("300 pods", await describeTurns(rows))
+    }
   } else {
     for (const mode of modes)
       runs.push(await onCluster({ mode, images }, (cluster, ready) => runMode(cluster, mode, ready)))
   }
 }
-if (values.ping || values.lifecycle) process.exit(0)
+if (values.ping || values.lifecycle || values.pods) process.exit(0)
 if (values.focus === undefined && values.mode === undefined)
   await writeSection(
     `Conformance, ${isDualStack ? "dual stack" : "IPv4"}${values.fire ? ", under fire" : ""}`,

@@ -9,11 +9,18 @@ export interface Pod {
   readonly addresses: readonly string[]
 }
 
+/** How many pods one node has. */
+interface Count {
+  readonly replicas: number
+  readonly nodeName: string
+  readonly hostNetwork?: boolean
+}
+
 /** A workload of pods that do nothing. Without a count, each node has one of them. */
-export function idlePods(name: string, count?: { readonly replicas: number; readonly nodeName: string }): object {
+export function idlePods(name: string, count?: Count): object {
   const labels = { app: name }
   const container = { name: "idle", image: testImage, args: ["pause"] }
-  const at = count && { nodeSelector: { "kubernetes.io/hostname": count.nodeName } }
+  const at = count && { nodeSelector: { "kubernetes.io/hostname": count.nodeName }, hostNetwork: count.hostNetwork }
   const spec = { terminationGracePeriodSeconds: 0, containers: [container], ...at }
   return {
     apiVersion: "apps/v1",
