@@ -53,7 +53,7 @@ export class Nodes implements Follower {
 
   /** A cluster that runs this agent has a Node, so a list without any comes from a server that has lost its data. */
   complete(): void {
-    if (this.#coming?.size === 0) throw new Error("The API server has no Node object at all; files and routes stay")
+    if (this.#coming?.size === 0) throw new Error("The API server returned no Node objects; files and routes are kept")
     this.#known = this.#coming
     this.#coming = undefined
     Bun.gc(true) // the objects are a thousand times as large as the facts

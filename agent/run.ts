@@ -77,9 +77,9 @@ export async function runAgent(options: AgentOptions, signal: AbortSignal): Prom
     `The agent ${options.version} follows the Nodes of ${options.connection.server} as node "${options.node}"`,
   )
   for (const name of removeOtherFiles(options.network))
-    options.log("info", `Removed "${name}": another network has the node's range now`)
+    options.log("info", `Removed "${name}": another network now has the node's range`)
   await agent.run(signal)
-  options.log("info", "The agent ends; files and routes stay")
+  options.log("info", "The agent stops; files and routes are kept")
 }
 
 class Agent {
@@ -186,7 +186,7 @@ class Agent {
       if (added + removed > 0) this.#options.log("info", `Changed the routes: ${added} added, ${removed} removed`)
     } catch (error) {
       this.#mustLook = true
-      this.#routeFaults = [`Cannot keep the routes to other nodes: ${messageOf(error)}`]
+      this.#routeFaults = [`Cannot update the routes to other nodes: ${messageOf(error)}`]
     }
     clearTimeout(this.#collectTimer)
     this.#collectTimer = setTimeout(() => Bun.gc(true), COLLECT_MS)
@@ -257,7 +257,7 @@ class Agent {
     this.#apiFault = fault
     if (fault !== undefined && fault !== before) this.#options.log("error", fault)
     if (fault === undefined && before !== undefined)
-      this.#options.log("info", `The Nodes of ${this.#options.connection.server} are followed again`)
+      this.#options.log("info", `Following the Nodes of ${this.#options.connection.server} again`)
     this.#bell.ring()
   }
 

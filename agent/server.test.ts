@@ -27,7 +27,7 @@ test("the socket is for root alone, tells the status, excludes a second agent, a
       await expect(serveSocket(path, () => status)).rejects.toThrow("Cannot run: another agent of this node listens")
     }
     expect(statSync(path, { throwIfNoEntry: false })).toBeUndefined()
-    await expect(askAgent(path)).rejects.toThrow(`Cannot ask the agent at "${path}": it does not run`)
+    await expect(askAgent(path)).rejects.toThrow(`Cannot query the agent at "${path}": it is not running`)
   } finally {
     rmSync(directory, { recursive: true })
   }

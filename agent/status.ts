@@ -37,9 +37,9 @@ export async function askAgent(socket: string): Promise<Status> {
   try {
     response = await fetch("http://localhost/status", { unix: socket, signal: AbortSignal.timeout(10_000) })
   } catch (cause) {
-    throw new Error(`Cannot ask the agent at "${socket}": it does not run, or you are not root`, { cause })
+    throw new Error(`Cannot query the agent at "${socket}": it is not running, or you are not root`, { cause })
   }
-  if (!response.ok) throw new Error(`Cannot ask the agent at "${socket}": ${(await response.text()).trim()}`)
+  if (!response.ok) throw new Error(`Cannot query the agent at "${socket}": ${(await response.text()).trim()}`)
   return (await response.json()) as Status
 }
 

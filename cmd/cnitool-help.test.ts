@@ -30,19 +30,19 @@ Usage:
 
 Commands:
   add         Attach a network namespace to a network and print the result
-  check       Check that an attachment is still as ADD left it
+  check       Check that an attachment is unchanged since ADD
   del         Detach a network namespace from a network
   gc          Delete EVERY attachment of a network, of all containers (see 'cni gc' for a choice)
   status      Check that a network can be used
   completion  Print a script that completes command lines in a shell: bash, zsh, fish
-  help        Say more about a command
+  help        Show the help of a command
 
 Environment:
   NETCONFPATH  directory of the network configurations (default /etc/cni/net.d)
   CNI_PATH     directories of the plugins, A:B; required
   CNI_ARGS     arguments for the plugins, K=V;K=V
   CAP_ARGS     values for capabilities, a JSON object
-  CNI_IFNAME   name of the interface when there is no --ifname (default eth0)
+  CNI_IFNAME   name of the interface without --ifname (default eth0)
 
 ${flags}`
   for (const args of [[], ["--help"], ["-h"], ["help"], ["help", "help"], ["help", "frob"]])

@@ -67,7 +67,7 @@ export function completionHelp(tool: string): string {
   bash   source <(${tool} completion bash)
   zsh    source <(${tool} completion zsh)     # after compinit
   fish   ${tool} completion fish | source
-In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish that line is there for every shell.`
+In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish the line takes effect in every shell.`
 }
 
 /**

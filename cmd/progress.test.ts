@@ -16,7 +16,7 @@ test("what takes long is told on stderr, on one line, which goes at the end", as
   const stderr = (text: string | Uint8Array) => void spoken.push(String(text))
   const isSaid = () => spoken.length > 1
   expect(await withProgress("cni add net demo", { ...terminal, stderr }, until(isSaid), 1)).toBe("done")
-  expect(spoken[0]).toBe("\r\x1b[Kcni add net demo: at work for 1 s, Ctrl-C stops it")
+  expect(spoken[0]).toBe("\r\x1b[Kcni add net demo: running for 1 s, Ctrl-C stops it")
   expect(spoken.at(-1)).toBe("\r\x1b[K")
 })
 

@@ -29,7 +29,7 @@ export async function withProgress<T, W extends Pick<Terminal, "watched" | "stdo
   using _ = every(everyMs, () => {
     ticks++
     isShown = true
-    terminal.stderr(`${CLEAR}${what}: at work for ${ticks} s, Ctrl-C stops it`)
+    terminal.stderr(`${CLEAR}${what}: running for ${ticks} s, Ctrl-C stops it`)
   })
   try {
     return await run({ ...terminal, stdout: clearing(terminal.stdout), stderr: clearing(terminal.stderr) })

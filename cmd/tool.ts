@@ -93,7 +93,7 @@ function explain(tool: Tool, words: readonly string[], { stdout, stderr }: Termi
     const place = [tool.name, ...group].join(" ")
     const near = didYouMean(unknown, nextWords(group, commands))
     const meant = near === undefined ? "." : `; did you mean "${near}"?`
-    stderr(`${place}: Cannot run "${unknown}": no such command${meant} "${place} --help" lists them\n`)
+    stderr(`${place}: Cannot run "${unknown}": no such command${meant} "${place} --help" lists the commands\n`)
     return 2
   }
   return 0

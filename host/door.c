@@ -288,7 +288,7 @@ static void free_texts(JSContext *context, char **texts) {
 /* An array of texts as execve(2) takes it. NULL with an exception; `*broken` when one of them has a NUL inside. */
 static char **get_texts(JSContext *context, JSValueConst array, bool *broken) {
     int64_t count;
-    if (!JS_IsArray(array)) return JS_ThrowTypeError(context, "expected an array of texts"), NULL;
+    if (!JS_IsArray(array)) return JS_ThrowTypeError(context, "expected an array of strings"), NULL;
     if (JS_GetLength(context, array, &count)) return NULL;
     char **texts = js_calloc(context, (size_t)count + 1, sizeof *texts);
     for (uint32_t i = 0; texts && i < count; i++) {

@@ -27,11 +27,11 @@ function readHeader(path: string) {
 export function requireExecutable(path: string): void {
   const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
   const { isElf, machine, sections, size } = read(path)
-  if (!isElf) throw refuse("it is not an executable of 64 bits")
+  if (!isElf) throw refuse("it is not a 64-bit executable")
   const own = readHeader("/proc/self/exe").machine
   const name = (number: number) => machines[number] ?? `machine ${number}`
   if (machine !== own) throw refuse(`it is for ${name(machine)}, and this machine is ${name(own)}`)
-  if (size < sections) throw refuse(`it was cut off: it has ${size} bytes of ${sections}`)
+  if (size < sections) throw refuse(`it is truncated: it has ${size} of ${sections} bytes`)
 }
 
 function read(path: string) {

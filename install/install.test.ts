@@ -93,7 +93,7 @@ test("files that others placed are replaced with adopt only, and kept; a link st
   expect(() => install(at.suite("version 1"))).toThrow(
     expect.objectContaining({
       code: 5,
-      message: `Cannot install into "${at.directory}": "bridge", "loopback" were placed by others`,
+      message: `Cannot install into "${at.directory}": "bridge", "loopback" were placed by other programs`,
       details: "--adopt replaces such files, and keeps them for --rollback and --uninstall",
     }),
   )
@@ -109,7 +109,7 @@ test("what others have put in place of an installed file is not replaced without
   using at = new Site()
   install(at.suite("version 1"))
   at.foreign("loopback", "theirs")
-  expect(() => install(at.suite("version 2"))).toThrow('"loopback" was placed by others')
+  expect(() => install(at.suite("version 2"))).toThrow('"loopback" was placed by other programs')
   expect(at.files()).toEqual({ ...first, loopback: "theirs" })
   expect(did(install({ ...at.suite("version 2"), adopt: true }))).toEqual(["replaced", "adopted"])
   expect(did(at.back())).toEqual(["restored", "restored"])
@@ -171,8 +171,8 @@ test("what cannot be installed into is refused before anything changes", () => {
   expect(() => install({ ...suite, directory: missing })).toThrow(
     expect.objectContaining({
       code: 5,
-      message: `Cannot install into "${missing}": there is no such directory`,
-      details: expect.stringContaining(`make it first: mkdir -p ${missing}`),
+      message: `Cannot install into "${missing}": it does not exist`,
+      details: expect.stringContaining(`create it first: mkdir -p ${missing}`),
     }),
   )
   expect(() => install({ ...suite, directory: suite.source("bridge") })).toThrow("it is not a directory")
@@ -233,7 +233,7 @@ test("a rollback leaves files that others have put in place since, without adopt
   install(at.suite("version 1"))
   install(at.suite("version 2"))
   at.foreign("bridge", "theirs")
-  expect(() => at.back()).toThrow('"bridge" was placed by others')
+  expect(() => at.back()).toThrow('"bridge" was placed by other programs')
   expect(at.files()).toEqual({ ...second, bridge: "theirs" })
   expect(did(at.back({ adopt: true }))).toEqual(["adopted", "restored"])
   expect(at.files()).toEqual(first)
@@ -246,7 +246,7 @@ test("a kept file that is damaged is not put back, and nothing else is", () => {
   install(at.suite("version 1"))
   install(at.suite("version 2"))
   writeFileSync(join(at.directory, ".cni-install/before-2/loopback"), "cut off")
-  expect(() => at.back()).toThrow(`Cannot put back "${at.directory}/loopback"`)
+  expect(() => at.back()).toThrow(`Cannot restore "${at.directory}/loopback"`)
   expect(at.files()).toEqual(second)
 })
 

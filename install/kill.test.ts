@@ -140,7 +140,7 @@ describe("an installer that is killed at any of its calls", () => {
         expect(verified?.differences).toEqual([])
         if (verified?.interrupted === undefined) return
         site.foreign("vrf", "theirs, vrf")
-        expect(() => install(site.suite("version 2", names))).toThrow('"vrf" was placed by others')
+        expect(() => install(site.suite("version 2", names))).toThrow('"vrf" was placed by other programs')
         expect(site.files()).toMatchObject({ bridge: "version 2, bridge", vrf: "theirs, vrf" })
       },
     )

@@ -124,7 +124,7 @@ export function requireOwnHome({ directory, home }: Layout): void {
   if (found === undefined) return
   const mayBe = isDirectory(found) && (found.user === 0 || found.user === stat(directory).user)
   if (mayBe && (found.mode & 0o022) === 0) return
-  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `look at ${home}, and remove it`)
+  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `inspect ${home}, and remove it`)
 }
 
 /** Converts failed system calls to errors with a remedy. */
@@ -152,13 +152,13 @@ function refusalOf(directory: string, cause: unknown): CniError {
 }
 
 const reasons: readonly (readonly [names: readonly ErrnoName[], reason: string, details: string])[] = [
-  [["EROFS"], "it is on a read-only file system", "name another with --bin-dir"],
+  [["EROFS"], "it is on a read-only file system", "choose another directory with --bin-dir"],
   [
     ["EACCES", "EPERM"],
-    "this process may not write to it",
+    "this process has no permission to write to it",
     "a directory of another user needs CAP_DAC_OVERRIDE, even for user 0 in a container",
   ],
-  [["ENOSPC", "EDQUOT"], "no room is left on the disk", "nothing was changed"],
-  [["ENOENT"], "there is no such directory", "make it first: mkdir -p"],
-  [["ENOTDIR"], "it is not a directory", "name another with --bin-dir"],
+  [["ENOSPC", "EDQUOT"], "the disk is full", "nothing was changed"],
+  [["ENOENT"], "it does not exist", "create it first: mkdir -p"],
+  [["ENOTDIR"], "it is not a directory", "choose another directory with --bin-dir"],
 ]

@@ -120,7 +120,7 @@ function parse(path: string, what: string, text: string): JsonObject {
 export function brokenDocument(path: string, what: string, reason: string, cause?: unknown): CniError {
   return new CniError(Code.Io, `Cannot use the ${what} "${path}": ${reason}`, {
     ...(cause === undefined ? {} : { cause }),
-    details: "remove its directory and install with --adopt: files that are there then count as others'",
+    details: "remove its directory and install with --adopt: existing files then count as files of other programs",
   })
 }
 

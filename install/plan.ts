@@ -52,7 +52,7 @@ export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Pla
     const whose = foreign.length === 1 ? "was" : "were"
     throw refusal(
       layout.directory,
-      `${foreign.map((name) => `"${name}"`).join(", ")} ${whose} placed by others`,
+      `${foreign.map((name) => `"${name}"`).join(", ")} ${whose} placed by other programs`,
       "--adopt replaces such files, and keeps them for --rollback and --uninstall",
     )
   }
@@ -86,7 +86,7 @@ function requireReplaceable(layout: Layout, { name }: Step): void {
   const file = layout.file(name)
   const found = findStat(file, true)
   if (found?.isMountPoint) {
-    throw refusal(layout.directory, `something is mounted on "${name}" in it`, `umount ${file}`)
+    throw refusal(layout.directory, `"${name}" in it is a mount point`, `umount ${file}`)
   }
   if (found?.isFrozen) {
     throw refusal(layout.directory, `"${name}" in it is immutable or append-only`, `chattr -ia ${file}`)

@@ -85,7 +85,7 @@ test("what one directory refuses is told before another is changed", () => {
   at.installBoth("version 1", "version 1")
   at.installBoth("version 2", "version 2")
   at.foreign("bridge", "theirs")
-  expect(() => rollback(both(at))).toThrow('"bridge" was placed by others')
+  expect(() => rollback(both(at))).toThrow('"bridge" was placed by other programs')
   expect(at.files(at.other)).toEqual({ cni: "version 2, cni" })
   rollback(both(at), { adopt: true })
   expect(at.both()).toEqual(["version 1", "version 1"])

@@ -91,9 +91,6 @@ export function bringBack(layout: Layout, manifest: Manifest, { name, next }: St
   const places = [layout.before(manifest.generation), layout.displaced].map((place) => `${place}/${name}`)
   const kept = places.find((file) => findStat(file, true) !== undefined && contentOf(file) === next)
   if (kept === undefined)
-    throw new CniError(
-      Code.Io,
-      `Cannot put back "${layout.file(name)}": the file that was kept of it is missing or damaged`,
-    )
+    throw new CniError(Code.Io, `Cannot restore "${layout.file(name)}": its backup is missing or damaged`)
   keep(kept, path)
 }

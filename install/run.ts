@@ -80,6 +80,6 @@ export function requireManifest(layout: Layout): Manifest {
   const found = findManifest(layout)
   if (found) return found
   throw new CniError(Code.Io, `Cannot find the installation in "${layout.directory}": it has no manifest`, {
-    details: `cni install writes ${layout.manifest}; files that were copied there by others have none`,
+    details: `cni install writes ${layout.manifest}; files copied by other programs have no manifest`,
   })
 }

@@ -101,7 +101,7 @@ export const outputFlags = {
     choices: ["text", "wide", "json"],
     help: "text, wide (every column, nothing cut) or json (default text)",
   },
-  json: { type: "boolean", help: "the same as -o json; errors are JSON, too" },
+  json: { type: "boolean", help: "the same as -o json; errors are JSON too" },
   "no-headers": { type: "boolean", help: "print tables without their header row" },
 } as const satisfies Record<string, Flag>
 

@@ -5,7 +5,7 @@ import { containerIdOf, defaults, type Terminal } from "./environment.ts"
 import { attachmentsOf, isNamespace, type Node, type NodeAttachment, type NodePlaces, readNode } from "./node/mod.ts"
 
 /** The help text about names of containers. */
-export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or what "cni ps" shows: a container's ID, NAMESPACE/POD,
+export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or a name from "cni ps": a container's ID, NAMESPACE/POD,
 or NETWORK/ID/IFNAME.`
 
 /** A container of this node. */
@@ -34,7 +34,7 @@ export function findContainer(name: string, all: readonly NodeAttachment[], more
   const netns = recorded ?? (isNamespace(path) === false ? undefined : path)
   if (attachments.length > 0 || netns !== undefined) return { netns, attachments }
   throw new Error(
-    `Cannot find container "${name}": no network namespace, container ID, NAMESPACE/POD or NETWORK/ID/IFNAME has the name; "cni ps" lists them${more}`,
+    `Cannot find container "${name}": no network namespace, container ID, NAMESPACE/POD or NETWORK/ID/IFNAME has this name; "cni ps" lists the containers${more}`,
   )
 }
 

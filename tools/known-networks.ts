@@ -19,7 +19,7 @@ export function requireNetwork(
 /** Returns 'there are "lan", "pods"'. */
 export function listOfNetworks(names: Iterable<string>): string {
   const quoted = [...new Set(names)].sort().map((each) => `"${each}"`)
-  return quoted.length === 0 ? "there are no networks" : `there are ${quoted.join(", ")}`
+  return quoted.length === 0 ? "no network exists" : `there are ${quoted.join(", ")}`
 }
 
 /**

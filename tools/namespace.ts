@@ -33,6 +33,6 @@ function unshare(): void {
     unshareNetworkNamespace()
   } catch (error) {
     if (!isErrno(error, "EPERM")) throw error
-    throw new Error("Cannot make a network namespace: it needs root, with CAP_SYS_ADMIN")
+    throw new Error("Cannot create a network namespace: this needs root, with CAP_SYS_ADMIN")
   }
 }

@@ -65,7 +65,7 @@ test("leases: a bar for each range set, and a row for each address", () => {
 lab
 `,
   )
-  expect(leaseTable([], 0, {})).toBe("No addresses are handed out\n")
+  expect(leaseTable([], 0, {})).toBe("No addresses are in use\n")
 })
 
 test("leases for programs; counts that a number cannot hold are text", () => {

@@ -63,7 +63,7 @@ const BAR_WIDTH = 20
  * Returns a table for terminals: a usage bar for each range set, then a row for each address. `nowMs` is since 1970.
  */
 export function leaseTable(networks: readonly NetworkUse[], nowMs: number, screen: Screen): string {
-  if (networks.length === 0) return "No addresses are handed out\n"
+  if (networks.length === 0) return "No addresses are in use\n"
   return networks.map((network) => networkText(network, nowMs, screen)).join("\n")
 }
 

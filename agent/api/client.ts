@@ -53,7 +53,7 @@ export class ApiClient implements Disposable {
       const session = await this.#sessionNow()
       return await session.fetch(`${this.server}${path}`, { headers, signal, redirect: "manual" })
     } catch (cause) {
-      throw new Error(`Cannot ask the API server ${this.server}: ${messageOf(cause)}`, { cause })
+      throw new Error(`Cannot query the API server ${this.server}: ${messageOf(cause)}`, { cause })
     }
   }
 

@@ -106,7 +106,7 @@ test("an answer that is empty, of another kind, or an error removes nothing, and
     await faulty(fault)
     expect(names()).toEqual(["one"])
   }
-  await again({ empty: true }, "has no Node object at all")
+  await again({ empty: true }, "returned no Node objects")
   await again({ empty: false, wrong: '{"items":[]}' }, "did not return a NodeList")
   await again({ down: true }, /HTTP 503: the server is currently unable/)
   await again({ tokens: ["x"] }, /HTTP 401: Unauthorized; the token is missing, expired or of another cluster/)

@@ -18,7 +18,7 @@ export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint
     }
     parts.push(text.slice(from))
     length += text.length - from
-    if (length > LINE_MAX) throw new Error("Cannot follow changes: a line of the answer has no end")
+    if (length > LINE_MAX) throw new Error("Cannot follow changes: a line of the answer is too long")
   }
 }
 

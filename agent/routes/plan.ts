@@ -43,7 +43,7 @@ export function planRoutes(own: string, nodes: ReadonlyMap<string, NodeFacts>): 
       const isMine = around.has(range) || mine.some((one) => isWithin(range, one))
       const other = isMine ? own : wanted.get(range)?.node
       const what = `Cannot route to the ${family} range of node "${node}"`
-      if (other !== undefined) faults.add(`${what}: node "${other}" has ${range}, too`)
+      if (other !== undefined) faults.add(`${what}: node "${other}" also has ${range}`)
       else if (gateway === undefined) faults.add(`${what}: it has no ${family} address of type InternalIP`)
       else if (self?.addresses.includes(gateway)) faults.add(`${what}: it has the address of this node`)
       else wanted.set(range, { range, gateway, node })

@@ -25,8 +25,7 @@ export const agentTool: Tool = {
     version: versionCommand,
   },
   groups: {},
-  about:
-    "The agent of a Kubernetes node: writes the range that host-local takes addresses from, and keeps routes to other nodes",
+  about: "The agent of a Kubernetes node: writes the node's range for host-local, and keeps routes to other nodes",
   example: `Try it:
   cni-agent run --network pods
   cni-agent status`,

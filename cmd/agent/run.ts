@@ -30,13 +30,13 @@ export const runCommand: Command = {
     kubeconfig: {
       type: "string",
       value: "FILE",
-      help: "how to reach the API server (default: the pod's service account)",
+      help: "kubeconfig file of the API server (default: the pod's service account)",
     },
     routes: { type: "string", value: "KIND", choices: ["host-gw", "none"], help: "host-gw or none (default host-gw)" },
     http: {
       type: "string",
       value: "ADDRESS:PORT",
-      help: 'where to answer /healthz, /readyz and /metrics, "" for nowhere (default 127.0.0.1:9817)',
+      help: 'address for /healthz, /readyz and /metrics; "" disables them (default 127.0.0.1:9817)',
     },
     ...runDirFlag,
     "data-dir": { type: "string", value: "DIR", help: `host-local's reservations (default ${DEFAULT_DATA_DIR})` },
@@ -44,7 +44,7 @@ export const runCommand: Command = {
   isService: true,
   help: `Run one on each node of a Kubernetes cluster. It follows the Node objects, and writes this node's range to RUN-DIR/ranges/NETWORK.json, which
 host-local reads: "rangesFile". With host-gw it keeps routes to the ranges of all other nodes, of protocol 73. It logs to stderr. SIGTERM ends
-it; file and routes stay, and plugins continue to hand out addresses.
+it; file and routes are kept, and plugins continue to assign addresses.
 
 Examples:
   cni-agent run --network pods

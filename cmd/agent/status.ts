@@ -7,7 +7,7 @@ export const statusCommand: Command = {
   summary: "Show the ranges and routes of this node, and their faults",
   words: [],
   flags: { ...runDirFlag, ...outputFlags },
-  help: `Asks the agent through its socket. It names the containers whose addresses are not of the node's ranges: those that were attached before the
+  help: `Queries the agent through its socket. Lists the containers with addresses outside the node's ranges: those that were attached before the
 range changed.
 
 Examples:

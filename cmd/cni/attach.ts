@@ -56,7 +56,7 @@ export const add: Command = {
   flags: attachmentFlags,
   help: `${environmentHelp}
 
-When a plugin of the chain fails, everything that the others made is undone.
+When a plugin of the chain fails, the changes of the other plugins are undone.
 
 Examples:
   cni add mynet demo
@@ -75,12 +75,12 @@ Examples:
 
 /** `cni check` */
 export const check: Command = {
-  summary: "Check that an attachment is still as ADD left it",
+  summary: "Check that an attachment is unchanged since ADD",
   words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
 
-Exit code 0: it is unchanged. 1: it differs, and the message says how.
+Exit code 0: it is unchanged. 1: it differs, and the message names the difference.
 
 Example:
   cni check mynet demo`,
@@ -88,7 +88,7 @@ Example:
     const network = networkOf(word(args, 0), args, terminal)
     const { runtime, attachment } = findAsked(args, terminal)
     const asked = await checkNetwork(runtime, network, attachment)
-    const found = asked ? " is as it was made" : ': nothing asked, the network has "disableCheck"'
+    const found = asked ? " is unchanged" : ': not checked, the network has "disableCheck"'
     say(args, terminal, `${placeOf(attachment)}${found}`, { ...idOf(network, attachment), asked })
   },
 }
@@ -114,7 +114,7 @@ Example:
     const name = `network "${network.name}"`
     const sentence = known
       ? `Detached ${placeOf(attachment)} from ${name}`
-      : `Nothing of ${placeOf(attachment)} was attached to ${name}`
+      : `${placeOf(attachment)} was not attached to ${name}`
     say(args, terminal, sentence, { ...idOf(network, attachment), detached: known !== undefined })
   },
 }
@@ -124,8 +124,8 @@ export const status: Command = {
   summary: "Check that a network can attach containers",
   words: ["NETWORK"],
   flags: { ...watchFlags, ...runtimeFlags },
-  help: `Exit code 0: the next ADD can succeed. 1: it cannot, and the message says why. Needs a configuration of version 1.1.0 or newer.
-A warning on stderr names running containers that have lost their bridge.
+  help: `Exit code 0: the next ADD can succeed. 1: it cannot, and the message says why. This needs a configuration of version 1.1.0 or newer.
+A warning on stderr lists running containers without their bridge.
 
 Example:
   cni status mynet`,
@@ -136,8 +136,11 @@ Example:
     const lost = attachmentsOf(node).flatMap((one) =>
       one.network === network.name ? (lostBridge(one, node) ?? []) : [],
     )
-    const warnings = [...new Set(lost.map(describeLostBridge))].map((sentence) => `${sentence}: containers are cut off`)
-    for (const warning of warnings) terminal.stderr(`Warning: ${warning}. "cni doctor ${network.name}" tells more\n`)
+    const warnings = [...new Set(lost.map(describeLostBridge))].map(
+      (sentence) => `${sentence}: containers are disconnected`,
+    )
+    for (const warning of warnings)
+      terminal.stderr(`Warning: ${warning}. "cni doctor ${network.name}" shows the details\n`)
     say(args, terminal, `Network "${network.name}" is ready`, { network: network.name, ready: true, warnings })
   },
 }

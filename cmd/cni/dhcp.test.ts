@@ -60,5 +60,5 @@ test("the table says how long it is until then, and what is over", () => {
     "in 59s",
     "gone",
   ])
-  expect(leaseTable([], 0, {})).toBe("No leases are kept\n")
+  expect(leaseTable([], 0, {})).toBe("No leases\n")
 })

@@ -24,7 +24,7 @@ export interface ShownLease {
 
 /** `cni dhcp ls` */
 export const dhcpList: Command = {
-  summary: "Show the leases that dhcp's daemon keeps",
+  summary: "Show the leases of the dhcp daemon",
   words: ["[NETWORK]"],
   flags: {
     "state-dir": { type: "string", value: "DIR", help: `the daemon's -statedir (default ${DEFAULT_STATE})` },
@@ -94,7 +94,7 @@ function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: Sh
 
 /** Returns a table for terminals. `nowMs` is since 1970. */
 export function leaseTable(leases: readonly ShownLease[], nowMs: number, screen: Screen): string {
-  if (leases.length === 0) return "No leases are kept\n"
+  if (leases.length === 0) return "No leases\n"
   const left = (time: number | undefined) =>
     time === undefined ? "never" : time <= nowMs ? `${age(nowMs - time)} ago` : `in ${age(time - nowMs)}`
   const rows = leases.map((lease) => [

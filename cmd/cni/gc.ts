@@ -38,7 +38,7 @@ import { storesOf } from "./ipam.ts"
 
 /** `cni gc` */
 export const gc: Command = {
-  summary: "Delete the remains of deleted containers in a network",
+  summary: "Delete the leftovers of deleted containers in a network",
   words: ["[NETWORK]"],
   flags: {
     keep: {
@@ -51,13 +51,13 @@ export const gc: Command = {
     "dry-run": { type: "boolean", help: "only print what would be kept and deleted" },
     ...runtimeFlags,
   },
-  help: `Deletes everything of this network that belongs to no kept attachment. Choose what to keep with --keep, --auto, or both.
+  help: `Deletes all objects of this network that do not belong to a kept attachment. --keep, --auto, or both choose the kept ones.
 ${containerHelp}
 --auto reads the attachments from --cache-dir, and from "multus" below it: this must be the cache of the runtime that made them. With and without
---dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins that have no GC may leave some of these;
-then this command deletes them itself. Exit code 1: something was not deleted, and a message names it.
+--dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins without GC may leave some of these;
+then this command deletes them itself. Exit code 1: an object was not deleted, and a message names it.
 
-When containers have interfaces in a network, and the caches have no attachment of it, --auto deletes nothing of it: the cache is the wrong one,
+If containers have interfaces in a network without attachments in the caches, --auto deletes nothing in it: the cache is wrong
 or empty. Without NETWORK --auto goes through all networks of --conf-dir; as JSON that is one list.
 
 Examples:
@@ -67,7 +67,7 @@ Examples:
   async run(args, terminal) {
     const listed = texts(args, "keep")
     if (listed.length === 0 && !given(args, "auto")) {
-      throw new UsageError("nothing is deleted without a list of what to keep: give --keep NAME for each, or --auto")
+      throw new UsageError("gc needs a list of attachments to keep: give --keep NAME for each, or --auto")
     }
     const show = (rows: string[][]) =>
       print(args, terminal, {
@@ -163,7 +163,7 @@ async function collect(name: string, { keep, args, terminal, show }: Collection)
   }
   failures.push(...deleteBelongings(network.name, stores, valid ?? []))
   const left = staleBelongings(network.name, stores, valid ?? [])
-  failures.push(...left.map(({ kind, what, owner }) => `Cannot delete ${kind} ${what} of ${owner}: it is still there`))
+  failures.push(...left.map(({ kind, what, owner }) => `Cannot delete ${kind} ${what} of ${owner}: it still exists`))
   if (failures.length > 0) throw new Error([...new Set(failures)].join("\n"))
 }
 
@@ -175,9 +175,9 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   if (broken.length === 0) return
   throw new CniError(
     Code.Io,
-    `Cannot tell which attachments of network "${network}" are in use: "${broken[0]}" holds no record`,
+    `Cannot determine which attachments of network "${network}" are in use: "${broken[0]}" is not a record`,
     {
-      details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container is gone, or restart it`,
+      details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container no longer exists, or restart the container`,
     },
   )
 }
@@ -196,7 +196,7 @@ function refuseUnknown(network: string, places: NodePlaces, listed: readonly Att
   const others = living.length === 1 ? "has an interface" : `and ${living.length - 1} more have interfaces`
   throw new CniError(
     Code.Io,
-    `Cannot tell which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, and it is in no cache`,
+    `Cannot determine which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, but the caches do not have it`,
     {
       details: "give the --cache-dir of their runtime, or --keep ID/IFNAME for each attachment in use",
     },

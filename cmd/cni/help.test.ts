@@ -96,7 +96,7 @@ describe("what is printed", () => {
 
   test("of a command", async () => {
     expect(await say("ipam", "release", "--help")).toBe(
-      `Release addresses by hand, when no DEL will follow.
+      `Release addresses by hand, if no DEL will follow.
 
 Usage:
   cni ipam release NETWORK [flags]
@@ -108,10 +108,10 @@ Flags:
   --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
   --conf-dir DIR        network configurations (NETCONFPATH, else the runtime's)
   -o, --output FORMAT   text, wide (every column, nothing cut) or json (default text)
-  --json                the same as -o json; errors are JSON, too
+  --json                the same as -o json; errors are JSON too
   --no-headers          print tables without their header row
 
-Make sure that no container uses the addresses: host-local gives them to another one.
+Make sure that no container uses the addresses: host-local will assign them to another one.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7
@@ -137,8 +137,8 @@ Commands:
 "cni recorder COMMAND --help" says more about one command.
 `,
     )
-    expect(await say("dhcp")).toStartWith("Show the leases that dhcp's daemon keeps.\n")
-    expect(await say("ipam")).toStartWith("Show the addresses that host-local has handed out, and release them.\n")
+    expect(await say("dhcp")).toStartWith("Show the leases of the dhcp daemon.\n")
+    expect(await say("ipam")).toStartWith("Show the addresses that host-local assigned, and release them.\n")
     expect(Object.keys(groups)).toEqual(["dhcp", "recorder", "ipam"])
     const tool = await say()
     const lines = all.map(([name, { summary }]) => `  ${name.padEnd(14)}${summary}\n`)

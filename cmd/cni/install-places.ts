@@ -55,7 +55,7 @@ export function installPlaces(args: Arguments): InstallPlaces {
   }
   for (const [at, { directory }] of places.entries())
     if (places.findIndex((place) => place.directory === directory) < at)
-      throw new UsageError(`cannot use ${directory} twice: the configuration has a directory of its own`)
+      throw new UsageError(`cannot use ${directory} twice: --config has a directory already`)
   return { ...found, places, config }
 }
 

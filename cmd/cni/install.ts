@@ -48,11 +48,11 @@ export const installCommand: Command = {
     config: {
       type: "string",
       value: "FILE",
-      help: "a network configuration; installed last, after STATUS of its plugins has succeeded",
+      help: "a network configuration; installed last, after STATUS of its plugins succeeds",
     },
     "skip-status": {
       type: "boolean",
-      help: "with --config: install it without asking its plugins for STATUS",
+      help: "with --config: install it without running STATUS of its plugins",
     },
     "conf-dir": {
       type: "string",
@@ -63,7 +63,7 @@ export const installCommand: Command = {
     adopt: { type: "boolean", help: "also replace files that other programs installed, and keep copies" },
     verify: {
       type: "boolean",
-      help: "list files that were replaced, removed or changed since; exit code 3 if there are any",
+      help: "list files that were replaced, removed or changed since; exit code 3 if any were",
     },
     rollback: {
       type: "boolean",
@@ -71,19 +71,19 @@ export const installCommand: Command = {
     },
     uninstall: {
       type: "boolean",
-      help: "remove everything once no container is attached, and put back the files that --adopt replaced",
+      help: "remove everything once no container is attached, and restore the files that --adopt replaced",
     },
     wait: {
       type: "string",
       value: "SECONDS",
       help: "with --uninstall: how long to wait for the DEL of the last container",
     },
-    "dry-run": { type: "boolean", help: "only print what would be done" },
+    "dry-run": { type: "boolean", help: "only print the steps" },
     ...outputFlags,
   },
   help: `Installs ${pluginNames.join(", ")}, from the directory of this tool.
-Each plugin is a file of its own, not a link. A file of one of these names that another program installed is replaced only with
---adopt, which keeps a copy; other files are not touched. Running containers and plugins are not disturbed. A second installation
+Each plugin is a separate file, not a link. A file of one of these names that another program installed is replaced only with
+--adopt, which keeps a copy; other files are unchanged. Running containers and plugins are not disturbed. A second installation
 of the same files changes nothing. The next installation finishes one that was interrupted; --rollback undoes it.
 
 Without --bin-dir the directory is that in the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
@@ -203,12 +203,12 @@ async function leave(args: Arguments, terminal: Terminal, { places, binDir, conf
   let attached = find()
   const isDry = given(args, "dry-run")
   if (attached.length > 0 && waitMs > 0 && !isDry) {
-    terminal.stderr(`Waits until these are gone:\n${listed(attached)}`)
+    terminal.stderr(`Waiting for the DEL of these containers:\n${listed(attached)}`)
     const start = monotonicMs()
     for (; attached.length > 0 && monotonicMs() - start < waitMs; attached = find()) await sleep(LOOK_MS)
     if (attached.length === 0)
       terminal.stderr(
-        `The last container was deleted after ${Math.round((monotonicMs() - start) / 1000)} s: the plugins go now.\n`,
+        `The last container was deleted after ${Math.round((monotonicMs() - start) / 1000)} s: removing the plugins.\n`,
       )
   }
   const mayGo = attached.length === 0 || isDry
@@ -216,7 +216,7 @@ async function leave(args: Arguments, terminal: Terminal, { places, binDir, conf
   if (attached.length === 0) return
   terminal.stderr(
     `Attached containers need the plugins for their DEL: ${attached.length}\n${listed(attached)}` +
-      "Remove them, then run this again: the plugins go when none is left. --wait SECONDS waits for that.\n",
+      "Delete them, then run this again to remove the plugins. --wait SECONDS waits for their deletion.\n",
   )
   throw new Found(FOUND_FAULTS)
 }
@@ -241,7 +241,9 @@ function attachedContainers(places: NodePlaces): string[] {
   const node = readNode(places)
   const unread = node.unread.find(({ what }) => what === "cache")
   if (unread)
-    throw new Error(`Cannot tell which containers are attached: the ${unread.what} cannot be read: ${unread.reason}`)
+    throw new Error(
+      `Cannot determine which containers are attached: the ${unread.what} cannot be read: ${unread.reason}`,
+    )
   return attachmentsOf(node).map(({ network, containerId, ifName }) => `${network} ${containerId} ${ifName}`)
 }
 
@@ -265,7 +267,7 @@ function tellDifferences(args: Arguments, terminal: Terminal, places: readonly I
         .map(({ title, directory, installed, from, count, interrupted, files }) => {
           const head = `${directory}: ${count} ${count === 1 ? "file" : "files"} of ${from}, installed ${installed}\n`
           const note = interrupted === undefined ? "" : `${interruptionNote(interrupted)}\n`
-          if (files.length === 0) return `${head}${note || "All are as they were installed.\n"}`
+          if (files.length === 0) return `${head}${note || "All files are unchanged since the installation.\n"}`
           const rows = files.map(({ name, is, by }) => [name, by === undefined ? is : `${is} by ${by}`])
           return `${head}${note}${fittedTable([title, "WHAT"], rows, screen)}`
         })
@@ -277,5 +279,5 @@ function tellDifferences(args: Arguments, terminal: Terminal, places: readonly I
 
 function interruptionNote(kind: string): string {
   const what = { install: "An installation", rollback: "A rollback", uninstall: "A removal" }[kind]
-  return `${what} was interrupted: "cni install" finishes it, "cni install --rollback" takes it back.`
+  return `${what} was interrupted: "cni install" finishes it, "cni install --rollback" undoes it.`
 }

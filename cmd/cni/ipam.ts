@@ -47,10 +47,10 @@ const placeFlags = {
 
 /** `cni ipam ls` */
 export const ipamList: Command = {
-  summary: "Show the addresses that host-local has handed out",
+  summary: "Show the addresses that host-local assigned",
   words: ["[NETWORK]"],
   flags: placeFlags,
-  help: `For each network: its ranges, how much of them is used, and per address the container, its interface, its age and
+  help: `Prints for each network its ranges and their use, and for each address the container, its interface, its age and
 whether its network namespace still exists ("?": not recorded when the address was reserved). "reclaimable" addresses are
 reused by an ADD that finds no free one. Nothing is changed.
 
@@ -71,7 +71,7 @@ Examples:
 
 /** `cni ipam release` */
 export const ipamRelease: Command = {
-  summary: "Release addresses by hand, when no DEL will follow",
+  summary: "Release addresses by hand, if no DEL will follow",
   words: ["NETWORK"],
   flags: {
     address: { type: "string", value: "IP", help: "this address, and the others of the same container interface" },
@@ -79,7 +79,7 @@ export const ipamRelease: Command = {
     ifname: { type: "string", value: "NAME", help: "only those of this interface (with --container; default eth0)" },
     ...placeFlags,
   },
-  help: `Make sure that no container uses the addresses: host-local gives them to another one.
+  help: `Make sure that no container uses the addresses: host-local will assign them to another one.
 
 Examples:
   cni ipam release mynet --address 10.22.0.7

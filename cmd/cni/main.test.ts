@@ -198,7 +198,7 @@ test("check tells a human what was found, or that no plugin was asked", async ()
   const check = () => run(lab, ["check", "net", "/proc/self/ns/net"])
   expect((await check()).out).toBe("eth0 in /proc/self/ns/net is as it was made\n")
   lab.conf("net.conflist", { cniVersion: "1.1.0", name: "net", disableCheck: true, plugins: [{ type: "one" }] })
-  expect((await check()).out).toBe('eth0 in /proc/self/ns/net: nothing asked, the network has "disableCheck"\n')
+  expect((await check()).out).toBe('eth0 in /proc/self/ns/net: not checked, the network has "disableCheck"\n')
   expect(lab.sequence).toEqual(["ADD one", "CHECK one"])
 })
 

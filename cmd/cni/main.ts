@@ -68,9 +68,9 @@ export const commands: Readonly<Record<string, Command>> = {
 
 /** The groups of commands with two words, by their first word. */
 export const groups: Readonly<Record<string, string>> = {
-  dhcp: "Show the leases that dhcp's daemon keeps",
+  dhcp: "Show the leases of the dhcp daemon",
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
-  ipam: "Show the addresses that host-local has handed out, and release them",
+  ipam: "Show the addresses that host-local assigned, and release them",
 }
 
 /** The tool `cni`. */

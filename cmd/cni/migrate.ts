@@ -42,18 +42,21 @@ export const migrate: Command = {
   summary: "Switch a node with running pods from the Go plugins to these, and back",
   words: [],
   flags: {
-    plan: { type: "boolean", help: "print what would be done, and what each pod has; with --back, for the way back" },
-    apply: { type: "boolean", help: "replace the Go plugins by these plugins, and keep copies of the Go plugins" },
+    plan: {
+      type: "boolean",
+      help: "print the steps, and the objects of each pod; with --back, the steps of the return",
+    },
+    apply: { type: "boolean", help: "replace the Go plugins, and keep copies of them" },
     back: {
       type: "boolean",
-      help: "put the Go plugins back, and convert the pods' rules to those that the Go plugins delete",
+      help: "restore the Go plugins, and convert the pods' rules to rules that the Go plugins delete",
     },
-    "bin-dir": { type: "string", value: "DIR", help: "where the plugins are (default: the runtime's directory)" },
-    "conf-dir": { type: "string", value: "DIR", help: "network configurations (default: the runtime's directory)" },
+    "bin-dir": { type: "string", value: "DIR", help: "directory of the plugins (default: the runtime's)" },
+    "conf-dir": { type: "string", value: "DIR", help: "directory of the configurations (default: the runtime's)" },
     "cache-dir": runtimeFlags["cache-dir"],
     ...outputFlags,
   },
-  help: `Directories are found as "cni install" finds them. Nothing restarts, and pods keep their network.
+  help: `The directories are found as by "cni install". Nothing restarts, and pods keep their network.
 
 --plan changes nothing. It prints the steps, and for each pod what it has on the host (bridge, masquerade, published ports, firewall rules,
 each with the packet filter that has it, address) and what would happen to it. Exit code 3: some pods make --back impossible, and the table says why.
@@ -118,7 +121,7 @@ function requireSeen({ unread, brokenRecords = [] }: Node): void {
     })
   const [broken] = brokenRecords
   if (broken === undefined) return
-  throw new CniError(Code.Io, `Cannot read the state of pods: "${broken}" holds no record`, {
+  throw new CniError(Code.Io, `Cannot read the state of pods: "${broken}" is not a record`, {
     details: "remove the file when its container is gone, or restart the container",
   })
 }
@@ -169,7 +172,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   const before = switchOf(scene, node, [])
   if (planPods(before).some(({ closes }) => closes !== undefined)) {
     tell(before, { isDone: false, remains: [] }, args, terminal)
-    terminal.stderr("Pods close the way back, and nothing was changed: remove these pods first\n")
+    terminal.stderr("Some pods make --back impossible, and nothing was changed: delete these pods first\n")
     throw new Found(FOUND_FAULTS)
   }
   const { env, stderr } = terminal
@@ -196,8 +199,8 @@ function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
   if (isKept || (!installed && !isOurs(join(binDir, "bridge")))) return
-  throw new CniError(Code.Io, `Cannot go back in "${binDir}": no file of another suite is kept there`, {
-    details: "plugins that replaced none are removed by cni install --uninstall",
+  throw new CniError(Code.Io, `Cannot go back in "${binDir}": it has no copies of files of another suite`, {
+    details: "cni install --uninstall removes plugins that replaced no files",
   })
 }
 
@@ -238,9 +241,7 @@ function tell(
     }),
     text: (screen) =>
       [
-        isDone
-          ? doneText(planned)
-          : steps.map((step, at) => `${at + 1}. ${step}\n`).join("") || "Nothing is left to do\n",
+        isDone ? doneText(planned) : steps.map((step, at) => `${at + 1}. ${step}\n`).join("") || "Nothing to do\n",
         podTable(pods, isDone, screen),
         [...moved.map((what) => `moved to iptables: ${what}\n`), ...removed.map((what) => `removed: ${what}\n`)].join(
           "",

@@ -36,7 +36,7 @@ Examples:
         if (!wantsJson(args)) terminal.stdout(`Attached ${ownerComment(one)} again\n`)
       } catch (error) {
         const reason = messageOf(error)
-        failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; the same command tries again`)
+        failures.push(`Cannot attach "${ownerComment(one)}" again: ${reason}; run the command again`)
       }
     }
     if (wantsJson(args)) terminal.stdout(`${printJson({ attached: done })}\n`)
@@ -54,7 +54,7 @@ function chosenBy(word: string, attachments: readonly NodeAttachment[], networks
     : ofContainer(word, attachments, networks)
   const usable = found.filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
   if (usable.length > 0) return usable
-  const reason = found.length === 0 ? "nothing is attached" : "its namespace is gone, or the cache has no record"
+  const reason = found.length === 0 ? "nothing is attached" : "its namespace does not exist, or the cache has no record"
   throw new Error(`Cannot attach "${word}" again: ${reason}`)
 }
 

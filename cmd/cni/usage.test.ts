@@ -24,8 +24,8 @@ async function say(...args: string[]) {
 }
 
 test.each([
-  [["frob"], 'cni: Cannot run "frob": no such command. "cni --help" lists them'],
-  [["recorder", "x"], 'cni recorder: Cannot run "x": no such command. "cni recorder --help" lists them'],
+  [["frob"], 'cni: Cannot run "frob": no such command. "cni --help" lists the commands'],
+  [["recorder", "x"], 'cni recorder: Cannot run "x": no such command. "cni recorder --help" lists the commands'],
   [["add", "net"], 'cni add: expected NETWORK and CONTAINER, got net. "cni add --help" shows how'],
   [["add"], 'cni add: expected NETWORK and CONTAINER, got none. "cni add --help" shows how'],
   [["version", "x", "y"], 'cni version: expected no arguments, got x y. "cni version --help" shows how'],
@@ -82,7 +82,7 @@ test("status and del say what was found and done: as a sentence, and with -o jso
   await run(lab, ["add", "net", "/proc/self/ns/net"])
   expect(await say("del", "net", "/proc/self/ns/net")).toBe('Detached eth0 in /proc/self/ns/net from network "net"\n')
   const again = ["del", "net", "/proc/self/ns/net", "--container-id", "c1"]
-  expect(await say(...again)).toBe('Nothing of eth0 in /proc/self/ns/net was attached to network "net"\n')
+  expect(await say(...again)).toBe('eth0 in /proc/self/ns/net was not attached to network "net"\n')
   const id = { network: "net", containerId: "c1", ifName: "eth0" }
   expect(JSON.parse(await say(...again, "--json"))).toEqual({ ...id, detached: false })
 })

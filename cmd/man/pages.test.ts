@@ -143,7 +143,7 @@ cni trace --from 198.51.100.7 --to 192.0.2.2:8080 --in eth1
 .RE
 .SH "OPTIONS"`)
   expect(page("trace")).toContain(
-    "\nExit code 0: the packet arrives, or may arrive. 3: it is lost on the path, or on one of several paths, or the probe had no answer.\n",
+    "\nExit code 0: the packet arrives, or may arrive. 3: the packet is lost on a path, or the probe got no answer.\n",
   )
 })
 
@@ -155,23 +155,23 @@ test("the tool's page has its exit codes, variables and files", () => {
   expect(page).toStartWith('.TH "CNI" 1 "" "cni-plugins ')
   expect(from("NAME", "COMMANDS")).toBe(
     `.SH "NAME"
-cni - attach containers to networks by hand, look at a node, check configurations
+cni - attach containers to networks by hand, inspect a node, check configurations
 .SH "SYNOPSIS"
 cni \\fICOMMAND [arguments]
 .SH "DESCRIPTION"
 .PP
-For people and scripts; no node needs it. Without a daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has --help.
+For people and scripts; plugins do not need it. It has no daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has --help.
 `,
   )
   expect(from("COMMANDS", "EXIT STATUS")).toContain(
-    ".TP\nipam ls\nShow the addresses that host-local has handed out; see cni-ipam-ls(1)\n",
+    ".TP\nipam ls\nShow the addresses that host-local assigned; see cni-ipam-ls(1)\n",
   )
   expect(from("EXIT STATUS", "ENVIRONMENT")).toBe(
     `.SH "EXIT STATUS"\n${terms(
-      ["0", "it is done, or nothing was found"],
-      ["1", "it failed; the message says why"],
-      ["2", "the command line was not understood"],
-      ["3", "a command that looks for faults has found some"],
+      ["0", "success, or no faults"],
+      ["1", "failure; the message says why"],
+      ["2", "the command line is wrong"],
+      ["3", "the command found faults"],
     )}`,
   )
   expect(from("ENVIRONMENT", "FILES")).toBe(
@@ -186,12 +186,9 @@ For people and scripts; no node needs it. Without a daemon: it reads the kernel,
   )
   expect(from("FILES", "SEE ALSO")).toBe(
     `.SH "FILES"\n${terms(
-      [
-        "/etc/cni/net.d",
-        "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods",
-      ],
+      ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; the first by name is for pods"],
       ["/opt/cni/bin", "the plugins"],
-      ["/var/lib/cni/results", "what runtimes keep of each ADD"],
+      ["/var/lib/cni/results", "the runtimes' records of ADD"],
       ["/var/lib/cni/networks", "host-local's reservations"],
     )}`,
   )

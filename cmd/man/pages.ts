@@ -38,16 +38,16 @@ interface ToolText {
 }
 
 const exitCodes: readonly (readonly [string, string])[] = [
-  ["0", "it is done, or nothing was found"],
-  ["1", "it failed; the message says why"],
-  ["2", "the command line was not understood"],
-  ["3", "a command that looks for faults has found some"],
+  ["0", "success, or no faults"],
+  ["1", "failure; the message says why"],
+  ["2", "the command line is wrong"],
+  ["3", "the command found faults"],
 ]
 
 const cniText: ToolText = {
-  name: "attach containers to networks by hand, look at a node, check configurations",
+  name: "attach containers to networks by hand, inspect a node, check configurations",
   description:
-    "For people and scripts; no node needs it. Without a daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has `--help`.",
+    "For people and scripts; plugins do not need it. It has no daemon: it reads the kernel, the runtime's records, host-local's store and the configurations. Every command has `--help`.",
   variables: [
     ["NETCONFPATH", "the directory of configurations, without `--conf-dir`"],
     ["CNI_PATH", "the directories of plugins, without `--bin-dir`"],
@@ -57,9 +57,9 @@ const cniText: ToolText = {
     ["NO_COLOR", "no colors, with any value"],
   ],
   files: [
-    ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; sorted by name, the first is that of pods"],
+    ["/etc/cni/net.d", "configurations of networks, *.conflist and *.conf; the first by name is for pods"],
     ["/opt/cni/bin", "the plugins"],
-    ["/var/lib/cni/results", "what runtimes keep of each ADD"],
+    ["/var/lib/cni/results", "the runtimes' records of ADD"],
     ["/var/lib/cni/networks", "host-local's reservations"],
   ],
   seeAlso: pluginNames.map((name) => `cni-${name}(8)`),
@@ -68,14 +68,14 @@ const cniText: ToolText = {
 const agentText: ToolText = {
   name: "the agent of a Kubernetes node",
   description:
-    "One process on each node, `cni-agent run`. It follows the Node objects, writes this node's range for host-local, and keeps routes to the ranges of the other nodes. Plugins never wait for it. Every command has `--help`.",
+    "One process, `cni-agent run`, runs on each node. It follows the Node objects, writes this node's range for host-local, and keeps routes to the ranges of the other nodes. Plugins never wait for it. Every command has `--help`.",
   variables: [
     ["NODE_NAME", "the name of this node's Node object; else the name of the host"],
-    ["KUBERNETES_SERVICE_HOST", "with `KUBERNETES_SERVICE_PORT`, the API server, where no `--kubeconfig` is given"],
+    ["KUBERNETES_SERVICE_HOST", "with `KUBERNETES_SERVICE_PORT`, the API server, without `--kubeconfig`"],
   ],
   files: [
     ["/run/cni/ranges/NETWORK.json", "this node's range, which host-local reads"],
-    ["/run/cni/agent.sock", "the socket on which it answers, HTTP: GET /status"],
+    ["/run/cni/agent.sock", "the socket of its HTTP server: GET /status"],
     ["/var/lib/cni/networks", "host-local's reservations"],
   ],
   seeAlso: ["cni(1)", "cni-host-local(8)"],

@@ -20,7 +20,7 @@ describe("an ADD that fails leaves nothing, when", () => {
       "another program limits the host's end",
       {},
       ({ host, hostEnd }) => host.exec("tc", ["qdisc", "add", "dev", hostEnd, ...foreignRoot]),
-      /Cannot limit "veth.*there is a qdisc of another program: tbf 7: rate 1000000bit/,
+      /Cannot limit "veth.*it has a qdisc of another program: tbf 7: rate 1000000bit/,
       999,
     ],
     [

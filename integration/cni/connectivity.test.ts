@@ -153,7 +153,7 @@ const faults: readonly Fault[] = [
   {
     name: "long packets are lost outside without a word",
     failed: ["mtu to outside"],
-    says: /mtu to outside: packets of more than 1400 bytes are lost and the sender is not told: the MTU of "eth0" is 1500/,
+    says: /mtu to outside: packets of more than 1400 bytes are lost without a report to the sender: the MTU of "eth0" is 1500/,
     seed: (lab) => nft(lab, "filter hook forward priority 0", 'oifname "out0" meta length > 1400 drop'),
   },
 ]
@@ -294,7 +294,7 @@ const ofIpv6: readonly Fault[] = [
   {
     name: "long packets are lost without a word",
     failed: ["mtu to pod", "mtu to outside"],
-    says: /mtu to pod: packets of more than 1400 bytes are lost and the sender is not told: the MTU of "eth0" is 1500/,
+    says: /mtu to pod: packets of more than 1400 bytes are lost without a report to the sender: the MTU of "eth0" is 1500/,
     seed: (_, __, client) =>
       nftInside(client, "filter hook postrouting priority 0", "meta nfproto ipv6 meta length > 1400 drop"),
   },
@@ -355,7 +355,7 @@ const kinds: readonly {
     needs: ["bridge"],
     ok: ["pod to pod", "mtu to pod"],
     skipped: {
-      "pod to gateway": /^no answer in \d+ s, and no route of the result goes by it$/,
+      "pod to gateway": /^no answer in \d+ s, and no route of the result uses it$/,
       "pod to host": far,
       "pod to outside": far,
       "mtu to outside": far,
@@ -379,7 +379,7 @@ const kinds: readonly {
     needs: ["macvlan"],
     ok: ["pod to pod", "pod to gateway", "pod to outside", "mtu to pod", "mtu to outside"],
     skipped: {
-      "pod to host": /the kernel passes nothing between these and their own host/,
+      "pod to host": /the kernel passes no packets between a \w+ and its own host/,
       ...Object.fromEntries(ports.map((port) => [port, noPort])),
     },
   },
@@ -388,7 +388,7 @@ const kinds: readonly {
     plugins: [{ type: "tap", ipam: near }],
     needs: ["tap"],
     ok: [],
-    skipped: Object.fromEntries(all.map((probe) => [probe, /a tap sends nothing without the process/])),
+    skipped: Object.fromEntries(all.map((probe) => [probe, /a tap sends no packets until its process opens it/])),
   },
   {
     name: "a bridge without addresses",
@@ -484,7 +484,7 @@ test.each([
 })
 
 const cleaners: readonly [string, readonly string[], RegExp][] = [
-  ["cni test", ["test", "pods"], /^Deleted the remains of an earlier test: pods\/cni-test-\d+-[0-9a-f]{8}-1\/eth0$/m],
+  ["cni test", ["test", "pods"], /^Deleted leftovers of an earlier test: pods\/cni-test-\d+-[0-9a-f]{8}-1\/eth0$/m],
   ["cni gc --auto", ["gc", "pods", "--auto"], /delete +attachment +cni-test-\d+-[0-9a-f]{8}-1\/eth0/],
   ["cni doctor --fix", ["doctor", "--fix"], /cni-test-\d+-[0-9a-f]{8}-1/],
 ]
@@ -548,7 +548,7 @@ test("name servers of the result are asked for the root, and for a name", async 
     outcome: "failed",
     exitCode: 3,
     reason: expect.stringMatching(
-      /^192\.0\.2\.1: connect: Connection refused \(ECONNREFUSED\); the host has no answer/,
+      /^192\.0\.2\.1: connect: Connection refused \(ECONNREFUSED\); the host got no answer/,
     ),
   })
   await startDaemon(outside.commandLine([process.execPath, "-e", nameServer]))

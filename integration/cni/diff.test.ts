@@ -95,7 +95,7 @@ test("nothing differs after an ADD, and looking changes nothing", async () => {
   expect(await attached.diff()).toEqual({ exitCode: 0, differences: [] })
   expectUnchanged(before, await takeSnapshot(attached.host), ({ line }) => line.includes("/locks"))
   const text = await attached.host.exec(tool, attached.command("diff"), { env: programEnv })
-  expect(text.stdout).toEndWith(" is as ADD has made it\n")
+  expect(text.stdout).toEndWith(" is unchanged since ADD\n")
 })
 
 describe("says what others have changed", () => {

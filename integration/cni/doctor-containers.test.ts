@@ -138,21 +138,21 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip link set lan0 down",
-    says: /\(pod shop\/lan\) has no carrier: "lan0" of the host, on which it sits, is down$/,
+    says: /\(pod shop\/lan\) has no carrier: "lan0" of the host, its master, is down$/,
   },
   {
     rule: "container-mac-changed",
     severity: "warning",
     where: "a",
     break: "ip link set eth0 address 02:00:00:00:00:99",
-    says: /has MAC 02:00:00:00:00:99, and ADD has given it /,
+    says: /has MAC 02:00:00:00:00:99, but ADD assigned /,
   },
   {
     rule: "container-mtu",
     severity: "warning",
     where: "line",
     break: "ip link set eth0 mtu 1450",
-    says: /has MTU 1450, and its end on the host, "veth.*", 1400$/,
+    says: /has MTU 1450, but its end on the host, "veth.*", has 1400$/,
   },
   {
     rule: "container-arp-off",
@@ -166,14 +166,14 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip address flush dev eth0 scope global",
-    says: /does not have 10\.85\.0\.2\/24, which ADD has given it$/,
+    says: /does not have 10\.85\.0\.2\/24, which ADD assigned$/,
   },
   {
     rule: "container-address-missing",
     severity: "error",
     where: "line",
     break: "ip -6 address flush dev eth0 scope global",
-    says: /does not have fd86::2\/64, which ADD has given it$/,
+    says: /does not have fd86::2\/64, which ADD assigned$/,
   },
   {
     rule: "container-route-missing",
@@ -187,14 +187,14 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip route replace default via 10.85.0.77",
-    says: /does not have the default route via 10\.85\.0\.1: it is via 10\.85\.0\.77 instead$/,
+    says: /does not have the default route via 10\.85\.0\.1: the route is via 10\.85\.0\.77 instead$/,
   },
   {
     rule: "container-route-missing",
     severity: "error",
     where: "a",
     break: "ip route replace blackhole default",
-    says: /does not have the default route via 10\.85\.0\.1: it is a route that drops packets instead$/,
+    says: /does not have the default route via 10\.85\.0\.1: a route that drops packets took its place$/,
   },
   {
     rule: "container-route-missing",
@@ -245,7 +245,7 @@ const faults: readonly Fault[] = [
     severity: "warning",
     where: "lan",
     break: "ip neighbour replace 10.87.0.254 nud failed dev eth0",
-    says: /^the gateway 10\.87\.0\.254 has not answered interface "eth0" of "lan\//,
+    says: /^the gateway 10\.87\.0\.254 did not answer the last request of interface "eth0" of "lan\//,
   },
 ]
 
@@ -255,14 +255,14 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip link set eth0 down; ip link set eth0 name eth9; ip link set eth9 up",
-    says: /^interface "eth0" of "pods\/.*shop\/a\) is named "eth9" now$/,
+    says: /^interface "eth0" of "pods\/.*shop\/a\) was renamed to "eth9"$/,
   },
   {
     rule: "container-link-missing",
     severity: "error",
     where: "line",
     break: "ip link set eth0 down; ip link set eth0 name net.0",
-    says: /^interface "eth0" of "line\/.*shop\/line\) is named "net\.0" now$/,
+    says: /^interface "eth0" of "line\/.*shop\/line\) was renamed to "net\.0"$/,
   },
   {
     rule: "container-link-missing",
@@ -276,7 +276,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip rule add from 10.85.0.2 blackhole priority 100",
-    says: /^the rule "100: from 10\.85\.0\.2\/32 blackhole" in "pods\/.*takes what 10\.85\.0\.2 sends: it drops them$/,
+    says: /^the rule "100: from 10\.85\.0\.2\/32 blackhole" in "pods\/.*matches packets from 10\.85\.0\.2: it drops them$/,
     mend: "ip rule delete priority 100",
   },
   {
@@ -284,7 +284,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip route add default via 10.85.0.77 dev eth0 table 100; ip rule add from all lookup 100 priority 100",
-    says: /table 100 sends them to 10\.85\.0\.77, which is not a gateway of ADD's result$/,
+    says: /table 100 sends them to 10\.85\.0\.77, which is not a gateway in the result of ADD$/,
     mend: "ip rule delete priority 100; ip route flush table 100",
   },
   {
@@ -307,7 +307,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip address add 10.85.0.2/32 dev lo",
-    says: /^the host itself has 10\.85\.0\.2, the address of "pods\/.*shop\/a\), on "lo"$/,
+    says: /^the host also has 10\.85\.0\.2, the address of "pods\/.*shop\/a\), on "lo"$/,
     mend: "ip address delete 10.85.0.2/32 dev lo",
   },
   {
@@ -315,7 +315,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip address add fd86::2/128 dev lo",
-    says: /^the host itself has fd86::2, the address of "line\/.*, on "lo"$/,
+    says: /^the host also has fd86::2, the address of "line\/.*, on "lo"$/,
     mend: "ip address delete fd86::2/128 dev lo",
     besides: ["route-overlap"],
   },
@@ -324,14 +324,14 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip route delete 10.85.0.0/24",
-    says: /^the host has no route to 10\.85\.0\.0\/24 by "cni0", where 2 containers are: /,
+    says: /^the host has no route to 10\.85\.0\.0\/24 by "cni0", the interface of 2 containers: /,
   },
   {
     rule: "host-route-missing",
     severity: "error",
     where: "host",
     break: "ip route delete 10.86.0.2",
-    says: /^the host has no route to 10\.86\.0\.2 by "veth.*shop\/line\) is: it sends there by "up0"$/,
+    says: /^the host has no route to 10\.86\.0\.2 by "veth.*shop\/line\): its route is by "up0"$/,
   },
   {
     rule: "host-route-missing",
@@ -354,7 +354,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip route add default via 192.0.2.1 table 100; ip rule add to 10.85.0.0/24 lookup 100 priority 100",
-    says: /^the host's rule "100: from all to 10\.85\.0\.0\/24 lookup 100" takes packets of 2 containers, as an echo request from the host to .* by "up0", not to it: /,
+    says: /^the host's rule "100: from all to 10\.85\.0\.0\/24 lookup 100" matches packets of 2 containers: an echo request from the host to .* but the host's route is by "up0": /,
     mend: "ip rule delete priority 100; ip route flush table 100",
   },
   {
@@ -362,7 +362,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip rule add from 10.85.0.2 prohibit priority 101",
-    says: /^the host's rule "101: from 10\.85\.0\.2\/32 prohibit" takes packets of "pods\/.*, as TCP from .*: the host has a route or rule of type prohibit/,
+    says: /^the host's rule "101: from 10\.85\.0\.2\/32 prohibit" matches packets of "pods\/.*: TCP from .*: the host has a route or rule of type prohibit/,
     mend: "ip rule delete priority 101",
   },
   {
@@ -370,7 +370,7 @@ const more: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip neighbour replace 10.85.0.2 lladdr 02:00:00:00:00:97 nud permanent dev cni0",
-    says: /^the host has a static neighbor 10\.85\.0\.2 on "cni0" with MAC 02:00:00:00:00:97, and "pods\//,
+    says: /^the host has a static neighbor 10\.85\.0\.2 on "cni0" with MAC 02:00:00:00:00:97, but "pods\//,
     mend: "ip neighbour delete 10.85.0.2 dev cni0",
   },
   {
@@ -385,7 +385,7 @@ const more: readonly Fault[] = [
     severity: "warning",
     where: "host",
     break: "bridge link set dev $END_OF_A isolated on",
-    says: /is isolated, and its network has no "portIsolation"$/,
+    says: /is isolated, but its network does not set "portIsolation"$/,
   },
 ]
 
@@ -419,7 +419,7 @@ const ofUplinks: readonly Fault[] = [
     severity: "warning",
     where: "host",
     break: "ip route delete default",
-    says: /^the host has no default route, and 3 containers are masqueraded$/,
+    says: /^the host has no default route, but 3 containers are masqueraded$/,
     remedy: "ip route add default via 192.0.2.1",
   },
   {
@@ -427,7 +427,7 @@ const ofUplinks: readonly Fault[] = [
     severity: "warning",
     where: "host",
     break: "ip -6 address add 2001:db8::2/64 dev up0 nodad",
-    says: /^the host has no IPv6 default route, and a container is masqueraded$/,
+    says: /^the host has no IPv6 default route, but a container is masqueraded$/,
     remedy: "ip -6 route add default via 2001:db8::1",
   },
   {
@@ -435,14 +435,14 @@ const ofUplinks: readonly Fault[] = [
     severity: "warning",
     where: "host",
     break: "ip route add default via 10.87.0.253 dev lan0 onlink metric 200; sysctl -w net.ipv4.conf.lan0.rp_filter=1",
-    says: /^rp_filter of the uplink "lan0" is strict \(1\), and the host answers by "up0"$/,
+    says: /^rp_filter of the uplink "lan0" is strict \(1\), but the host answers through "up0"$/,
   },
   {
     rule: "route-localnet-off",
     severity: "warning",
     where: "host",
     break: "sysctl -w net.ipv4.conf.cni0.route_localnet=0",
-    says: /^net\/ipv4\/conf\/cni0\/route_localnet is 0, and ports of 127\.0\.0\.1 lead to 2 containers: /,
+    says: /^net\/ipv4\/conf\/cni0\/route_localnet is 0, but ports of 127\.0\.0\.1 are published for 2 containers: /,
   },
 ]
 
@@ -457,21 +457,21 @@ const ofOperators: readonly Fault[] = [
     where: "line",
     // The kernel then looks for a second holder of each address that comes without "nodad".
     break: "sysctl -w net.ipv6.conf.eth0.accept_dad=1 net.ipv6.conf.eth0.disable_ipv6=1",
-    says: /does not have fd86::2\/64, which ADD has given it$/,
+    says: /does not have fd86::2\/64, which ADD assigned$/,
   },
   {
     rule: "gateway-not-local",
     severity: "error",
     where: "host",
     break: "ip route delete local 10.85.0.1 dev cni0 table local",
-    says: /^the host does not take 10\.85\.0\.1 of "cni0", the gateway of 2 containers, for its own: /,
+    says: /^the host does not accept packets for 10\.85\.0\.1 of "cni0", the gateway of 2 containers: /,
   },
   {
     rule: "bridge-renamed",
     severity: "error",
     where: "host",
     break: "ip link set cni0 down; ip link set cni0 name old0; ip link set old0 up",
-    says: /^bridge "cni0" is named "old0" now, and 2 containers need it: /,
+    says: /^bridge "cni0" was renamed to "old0", but 2 containers need it: /,
   },
   {
     rule: "forwarding-off-link",
@@ -486,7 +486,7 @@ const ofOperators: readonly Fault[] = [
     where: "host",
     break:
       "ip route delete default; ip route add default via 192.0.2.1 metric 100; ip route add unreachable default metric 50",
-    says: /^the host's default route drops packets: .*, and 3 containers are masqueraded$/,
+    says: /^the host's default route drops packets: .*, but 3 containers are masqueraded$/,
     mend: "ip route delete unreachable default metric 50",
   },
   {
@@ -508,14 +508,14 @@ const ofOperators: readonly Fault[] = [
     severity: "warning",
     where: "host",
     break: "ip link set cni0 type bridge stp_state 1",
-    says: /^bridge "cni0" runs the spanning tree protocol \(STP\), and has no ports but those of 2 containers: /,
+    says: /^bridge "cni0" runs the spanning tree protocol \(STP\), but all of its ports belong to 2 containers: /,
   },
   {
     rule: "hairpin-off",
     severity: "warning",
     where: "host",
     break: "bridge link set dev $END_OF_A hairpin off",
-    says: /^the bridge's port "veth.*shop\/a\) has hairpin off, and its network has "hairpinMode"$/,
+    says: /^the bridge's port "veth.*shop\/a\) has hairpin off, but its network sets "hairpinMode"$/,
   },
   {
     rule: "address-of-gateway",
@@ -549,28 +549,28 @@ const ofSettings: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "sysctl -w net.ipv4.conf.eth0.arp_ignore=8",
-    says: /^interface "eth0" of "pods\/.*shop\/a\) answers no ARP request: net\/ipv4\/conf\/eth0\/arp_ignore is 8$/,
+    says: /^interface "eth0" of "pods\/.*shop\/a\) does not answer ARP requests: net\/ipv4\/conf\/eth0\/arp_ignore is 8$/,
   },
   {
     rule: "container-arp-ignored",
     severity: "error",
     where: "lan",
     break: "sysctl -w net.ipv4.conf.all.arp_ignore=8",
-    says: /^interface "eth0" of "lan\/.*shop\/lan\) answers no ARP request: net\/ipv4\/conf\/all\/arp_ignore is 8$/,
+    says: /^interface "eth0" of "lan\/.*shop\/lan\) does not answer ARP requests: net\/ipv4\/conf\/all\/arp_ignore is 8$/,
   },
   {
     rule: "container-sysctl",
     severity: "warning",
     where: "line",
     break: "sysctl -w net.core.somaxconn=128",
-    says: /^net\/core\/somaxconn in "line\/.*shop\/line\) is "128", and its network sets "300"$/,
+    says: /^net\/core\/somaxconn in "line\/.*shop\/line\) is "128", but its network sets "300"$/,
   },
   {
     rule: "container-sysctl",
     severity: "warning",
     where: "line",
     break: "sysctl -w 'net.ipv4.ip_local_port_range=32768 60999'",
-    says: /^net\/ipv4\/ip_local_port_range in "line\/.*, and its network sets "20000 60000"$/,
+    says: /^net\/ipv4\/ip_local_port_range in "line\/.*, but its network sets "20000 60000"$/,
   },
   {
     rule: "host-arp-off",
@@ -584,7 +584,7 @@ const ofSettings: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "sysctl -w net.ipv4.conf.all.arp_ignore=8",
-    says: /^the host answers no ARP request of 3 containers, since net\/ipv4\/conf\/all\/arp_ignore is 8: /,
+    says: /^the host does not answer ARP requests of 3 containers, since net\/ipv4\/conf\/all\/arp_ignore is 8: /,
   },
 ]
 
@@ -609,21 +609,21 @@ const ofTheirOwn: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip route delete local 10.85.0.2 table local",
-    says: /^"pods\/.*shop\/a\) does not take 10\.85\.0\.2 of "eth0" for its own: its route is not in table local$/,
+    says: /^"pods\/.*shop\/a\) does not accept packets for 10\.85\.0\.2 of "eth0": its route is not in table local$/,
   },
   {
     rule: "container-not-local",
     severity: "error",
     where: "line",
     break: "ip -6 route delete local fd86::2 table local",
-    says: /^"line\/.*shop\/line\) does not take fd86::2 of "eth0" for its own: its route is not in table local$/,
+    says: /^"line\/.*shop\/line\) does not accept packets for fd86::2 of "eth0": its route is not in table local$/,
   },
   {
     rule: "container-not-local",
     severity: "error",
     where: "lan",
     break: "ip rule delete priority 0",
-    says: /^"lan\/.*shop\/lan\) does not take 10\.87\.0\.1 of "eth0" for its own: no rule looks up table local$/,
+    says: /^"lan\/.*shop\/lan\) does not accept packets for 10\.87\.0\.1 of "eth0": no rule looks up table local$/,
   },
   {
     rule: "container-drop",
@@ -666,14 +666,14 @@ const ofBridges: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "bridge fdb flush dev cni0",
-    says: /^bridge "cni0" of 2 containers does not take frames for its own MAC, .*: its forwarding database has no such local entry: /,
+    says: /^bridge "cni0" of 2 containers does not accept frames for its own MAC, .*: its forwarding database has no such local entry: /,
   },
   {
     rule: "bridge-mac-lost",
     severity: "error",
     where: "host",
     break: "bridge fdb replace $(cat /sys/class/net/cni0/address) dev $END_OF_A master static",
-    says: /^bridge "cni0" of 2 containers does not take frames for its own MAC, /,
+    says: /^bridge "cni0" of 2 containers does not accept frames for its own MAC, /,
   },
 ]
 
@@ -758,7 +758,7 @@ test("container-address-missing: an address that another container has by now is
   const missing = (await doctor(lab)).find(({ rule }) => rule === "container-address-missing")
   expect(missing).toMatchObject({
     pasteable: false,
-    remedy: expect.stringMatching(/^delete one of the two containers: .*shop\/two\) has the address now$/),
+    remedy: expect.stringMatching(/^delete one of the two containers: .*shop\/two\) now has the address$/),
   })
 })
 
@@ -844,7 +844,7 @@ test("container-not-whole: 100,000 routes in a container do not stop doctor, whi
   const found = await doctor(lab)
   expect(found.map(({ rule }) => rule).sort()).toEqual(["container-not-whole", "container-route-missing"])
   expect(found.find(({ rule }) => rule === "container-not-whole")?.what).toMatch(
-    /shop\/one\) has too many routes.*: they were not read whole$/,
+    /shop\/one\) has too many routes.*: only some were read$/,
   )
   await pod.exec("ip", ["route", "flush", "root", "11.0.0.0/8"])
   expect((await doctor(lab)).map(({ rule }) => rule)).toEqual(["container-route-missing"])
@@ -859,7 +859,7 @@ test("container-unread: without the right to enter namespaces doctor says what i
   expect(found.filter(({ rule }) => !isOfMachine(rule))).toMatchObject([
     {
       rule: "container-unread",
-      what: expect.stringMatching(/^the namespaces of 2 containers cannot be looked into: /),
+      what: expect.stringMatching(/^the namespaces of 2 containers cannot be inspected: /),
     },
   ])
   expect(await doctor(lab)).toEqual([])

@@ -18,7 +18,7 @@ const faults: readonly (readonly [string, object, RegExp, string])[] = [
   [
     "a chained plugin alone",
     { type: "tuning", mtu: 1400 },
-    /portmap, .* stands first in the list, or alone/,
+    /portmap, .* is the first or only plugin of the list/,
     "cni lint",
   ],
   ["a value of the wrong type", { ...bridge, isGateway: "yes" }, /correct the key/, "cni lint"],

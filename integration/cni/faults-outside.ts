@@ -29,7 +29,8 @@ export const faultsOutside: readonly Fault[] = [
   {
     rule: "host-gateway-silent",
     severity: "warning",
-    names: /^192\.0\.2\.1, the gateway of the host's default route by "up0", has not answered when it was last asked/,
+    names:
+      /^192\.0\.2\.1, the gateway of the host's default route by "up0", did not answer the host's last request for its MAC$/,
     seed: async (lab, pods) => {
       const outside = await addOutside(lab)
       await outside.exec("ip", ["link", "set", "eth0", "arp", "off"])
@@ -41,7 +42,7 @@ export const faultsOutside: readonly Fault[] = [
   {
     rule: "outside-route-closed",
     severity: "warning",
-    names: /^the host's route to 128\.0\.0\.0\/1 drops packets, and containers send there by the host$/,
+    names: /^the host's route to 128\.0\.0\.0\/1 drops packets, but containers send there through the host$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
       // Intended routes of many hosts: to private and to single networks.
@@ -60,7 +61,7 @@ export const faultsOutside: readonly Fault[] = [
     how: "to what a network has a route to",
     severity: "error",
     names:
-      /^the host's route to 10\.99\.0\.0\/16 drops packets, and ADD has given "far\/.*\(pod shop\/far\) a route there by the host$/,
+      /^the host's route to 10\.99\.0\.0\/16 drops packets, but ADD gave "far\/.*\(pod shop\/far\) a route there through the host$/,
     seed: async (lab) => {
       await addOutside(lab)
       const ipam = { ranges: [[{ subnet: "10.87.0.0/24" }]], routes: [{ dst: "10.99.7.0/24" }] }
@@ -78,7 +79,7 @@ export const faultsOutside: readonly Fault[] = [
     rule: "uplink-no-address",
     severity: "error",
     names:
-      /^the host has no IPv4 address but those of its containers' networks, and 2 containers are masqueraded; without one is interface "up0"$/,
+      /^the host has only the IPv4 addresses of its containers' networks, but 2 containers are masqueraded; no address on interface "up0"$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
       await expectOutside(pods, true)

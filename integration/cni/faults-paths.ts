@@ -74,7 +74,7 @@ export const faultsOnPaths: readonly Fault[] = [
       expect(stdout).toMatch(/^\? +filter +an XDP program \(id \d+\) at "veth.*may drop it before all rules$/m)
       expect((await pod?.tryExec("ping", ["-c1", "-W1", "10.85.0.1"]))?.exitCode).toBe(1)
     },
-    words: /^it may be intended: .*"bpftool prog show id \d+" shows it$/,
+    words: /^it may be intended; if not, detach it, .*"bpftool prog show id \d+" shows it$/,
     mend: async (lab) => {
       for (const mode of ["xdpdrv", "xdpgeneric"])
         await lab.host.tryExec("ip", ["link", "set", "dev", await endOf(lab), mode, "off"])
@@ -110,10 +110,11 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "that blocks",
     severity: "error",
     names:
-      /^the policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" of IPsec is about packets of containers, and blocks them: /,
+      /^the policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" of IPsec matches packets of containers, and blocks them: /,
     seed: (lab) =>
       xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "fwd", "priority", "9", "action", "block"),
-    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    words:
+      /^exclude packets of containers from the policy, with the program that created it; "ip xfrm policy" shows it$/,
     mend: (lab) => xfrm(lab, "flush"),
   },
   {
@@ -121,32 +122,34 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "for a tunnel without a state",
     severity: "error",
     names:
-      /dst 0\.0\.0\.0\/0 dir out" of IPsec is about packets of containers, and sends them by an IPsec state that does not exist: /,
+      /dst 0\.0\.0\.0\/0 dir out" of IPsec matches packets of containers, and requires an IPsec state that does not exist: /,
     seed: (lab) => {
       const tunnel = "tmpl src 192.0.2.2 dst 192.0.2.9 proto esp reqid 7 mode tunnel".split(" ")
       return xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "out", ...tunnel)
     },
-    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    words:
+      /^exclude packets of containers from the policy, with the program that created it; "ip xfrm policy" shows it$/,
     mend: (lab) => xfrm(lab, "flush"),
   },
   {
     rule: "ipsec-policy",
     how: "the default, but for what another policy lets pass",
     severity: "error",
-    names: /^the default policy of direction fwd of IPsec is about packets of containers, and blocks them: /,
+    names: /^the default policy of direction fwd of IPsec matches packets of containers, and blocks them: /,
     seed: async (lab) => {
       await xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "in", "action", "allow")
       await xfrm(lab, "setdefault", "fwd", "block", "in", "block")
       await xfrm(lab, "add", "src", "0.0.0.0/0", "dst", "10.85.0.0/24", "dir", "in", "action", "allow")
     },
-    words: /^have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it$/,
+    words:
+      /^exclude packets of containers from the policy, with the program that created it; "ip xfrm policy" shows it$/,
     mend: (lab) => xfrm(lab, "setdefault", "fwd", "accept", "in", "accept"),
   },
   {
     rule: "store-broken",
     how: "a lock that is a directory",
     severity: "error",
-    names: /^"\/var\/lib\/cni\/networks\/pods\/lock" is a directory, and host-local needs a file there$/,
+    names: /^"\/var\/lib\/cni\/networks\/pods\/lock" is a directory, but host-local needs a file there$/,
     seed: async (lab) => {
       await lab.host.exec("sh", ["-ec", `rm ${store}/lock; mkdir ${store}/lock`])
       await expect(lab.addPod("late")).rejects.toThrow(`"${store}/lock"`)
@@ -157,7 +160,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "port-address-missing",
     severity: "warning",
     names:
-      /^port 203\.0\.113\.9:8100\/tcp leads to 10\.85\.0\.4:80 \(pods\/.*\), and the host does not have 203\.0\.113\.9$/,
+      /^port 203\.0\.113\.9:8100\/tcp leads to 10\.85\.0\.4:80 \(pods\/.*\), but the host does not have 203\.0\.113\.9$/,
     seed: async (lab) => {
       const { path } = await lab.host.addContainer()
       const portMappings = [{ hostPort: 8100, containerPort: 80, protocol: "tcp", hostIP: "203.0.113.9" }]
@@ -177,7 +180,7 @@ export const faultsOnPaths: readonly Fault[] = [
     seed: async ({ host }) => {
       await host.exec("sh", ["-ec", `flock --no-fork ${store}/lock sleep 600 >/dev/null 2>&1 & echo $! >/run/holder`])
     },
-    words: /^find out what the process waits for, or end it: /,
+    words: /^find out why the process waits, or end it: /,
     mend: async ({ host }) => {
       await host.exec("sh", ["-c", "kill $(cat /run/holder)"])
     },
@@ -186,7 +189,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "store-broken",
     how: "FIFOs at an address, at the cursor and as the lock",
     severity: "error",
-    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" have another type than host-local needs: /,
+    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" do not have the type that host-local needs: /,
     seed: ({ host }) =>
       host.exec("sh", ["-ec", `cd ${store}; rm lock last_reserved_ip.0; mkfifo lock last_reserved_ip.0 10.85.0.9`]),
     besides: ["status", "stale-lease"],
@@ -196,7 +199,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "a FIFO in the index",
     severity: "error",
     names:
-      /^"\/var\/lib\/cni\/networks\/pods\/\.index\/owners-\w+" is a FIFO, a socket or a device, and host-local needs a file there$/,
+      /^"\/var\/lib\/cni\/networks\/pods\/\.index\/owners-\w+" is a FIFO, a socket or a device, but host-local needs a file there$/,
     seed: async (lab) => {
       await lab.host.exec("sh", ["-ec", `cd ${store}/.index; first=$(ls | grep -m1 owners); rm $first; mkfifo $first`])
       await lab.addPod("late")
@@ -206,7 +209,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "cannot-look",
     how: "a file where the directory of leases belongs",
     severity: "error",
-    names: /^"\/var\/lib\/cni\/networks" is not a directory, and plugins/,
+    names: /^"\/var\/lib\/cni\/networks" is not a directory, but plugins/,
     seed: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; mv networks kept; touch networks"]),
     besides: ["status"],
     mend: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; rm -r networks*; mv kept networks"]),
@@ -215,7 +218,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "cannot-look",
     how: "a file where the directory of the cache belongs",
     severity: "error",
-    names: /^"\/var\/lib\/cni\/results" is not a directory, and plugins/,
+    names: /^"\/var\/lib\/cni\/results" is not a directory, but plugins/,
     seed: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; mv results kept; touch results"]),
     mend: ({ host }) => host.exec("sh", ["-ec", "cd /var/lib/cni; rm -r results*; mv kept results"]),
   },
@@ -256,7 +259,7 @@ export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "link-twice",
     severity: "warning",
-    names: /^"veth-old" says that it is the host's end of .*\(pod shop\/web-1\), which has "veth/,
+    names: /^"veth-old" is recorded as the host's end of .*\(pod shop\/web-1\), which has "veth/,
     seed: async (lab, [pod, other]) => {
       await lab.host.exec("ip", [
         "link",
@@ -278,7 +281,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "to another port",
     severity: "error",
     names:
-      /^bridge "cni0" has a fixed entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to port "veth[^"]+"$/,
+      /^bridge "cni0" has a static entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to port "veth[^"]+"$/,
     seed: async (lab, [pod]) => {
       const [mac, end] = await macAndOtherEnd(lab, pod)
       await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", end, "master", "static", "sticky"])
@@ -295,7 +298,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "to the host",
     severity: "error",
     names:
-      /^bridge "cni0" has a fixed entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to the host itself$/,
+      /^bridge "cni0" has a static entry that sends frames for [0-9a-f:]{17}, the MAC of "eth0" of .*, to the host itself$/,
     seed: async (lab, [pod]) => {
       const [mac] = await macAndOtherEnd(lab, pod)
       await lab.host.exec("bridge", ["fdb", "replace", mac, "dev", "cni0", "self", "local"])
@@ -316,7 +319,7 @@ export const faultsOnPaths: readonly Fault[] = [
         "-ec",
         "ip link add out0 type veth peer out1; ip link set out0 up; ip address add 192.0.2.2/24 dev out0; ip route add default via 192.0.2.1",
       ]),
-    words: /^see to its cable, or to the other end of it: ip -d link show out0$/,
+    words: /^check its cable and the other end: ip -d link show out0$/,
     mend: ({ host }) => host.exec("ip", ["link", "set", "out1", "up"]),
   },
 ]

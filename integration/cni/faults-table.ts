@@ -131,7 +131,7 @@ export const faults: readonly Fault[] = [
         }`,
       })
     },
-    words: /^let such packets pass there: its chain DOCKER-USER is for rules such as/,
+    words: /^allow such packets there: its chain DOCKER-USER is for rules such as/,
     mend: ({ host }) =>
       host.exec("nft", [
         'add rule ip filter DOCKER-USER iifname "cni0" accept; add rule ip filter DOCKER-USER oifname "cni0" accept',
@@ -142,7 +142,7 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /inet guard.*chain c/,
     seed: (lab) => nft(lab, "inet guard", "filter hook forward priority 0", 'iifname "cni0" counter drop'),
-    words: /^let such packets pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
+    words: /^allow such packets there, with the program that created it; "nft -a list chain inet guard c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
   },
   {
@@ -151,7 +151,7 @@ export const faults: readonly Fault[] = [
     names:
       /^a rule in table inet guard, chain c drops an echo request from "pods\/.* to 10\.85\.0\.1: chain c, handle \d+/,
     seed: (lab) => nft(lab, "inet guard", "filter hook input priority 0", 'iifname "cni0" counter drop'),
-    words: /^let such packets pass there, by the program that made it; "nft -a list chain inet guard c" shows it$/,
+    words: /^allow such packets there, with the program that created it; "nft -a list chain inet guard c" shows it$/,
     mend: ({ host }) => host.exec("nft", ["delete table inet guard"]),
   },
   {
@@ -192,7 +192,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "bridge-missing",
     severity: "error",
-    names: /^bridge "cni0" does not exist, and 2 containers need it: .*web-\d.*web-\d/,
+    names: /^bridge "cni0" does not exist, but 2 containers need it: .*web-\d.*web-\d/,
     seed: ({ host }) => host.exec("ip", ["link", "delete", "cni0"]),
   },
   {
@@ -236,7 +236,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "missing-ports",
     severity: "error",
-    names: /^table ip cni_hostports does not exist: no published port leads to 2 containers/,
+    names: /^table ip cni_hostports does not exist: no published port is forwarded to 2 containers/,
     seed: ({ host }) => host.exec("nft", ["delete", "table", "ip", "cni_hostports"]),
     besides: ["route-localnet-open"],
   },
@@ -244,7 +244,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-spoof-check",
     needs: "nf_tables_bridge",
     severity: "error",
-    names: /^table bridge cni_spoofcheck does not exist: the MACs that 2 containers send from are not checked/,
+    names: /^table bridge cni_spoofcheck does not exist: the source MACs of 2 containers are not checked/,
     seed: async (lab) => {
       await lab.writeNetwork("20-second.conflist", second({ macspoofchk: true, ...subnet("10.87.0.0/24") }))
       for (const name of ["s1", "s2"]) await lab.addPod(name, "second")
@@ -282,7 +282,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-masquerade",
     how: "of its set of containers",
     severity: "error",
-    names: /^rules were removed from table ip cni_masquerade: there is no masquerade for 2 containers/,
+    names: /^rules were removed from table ip cni_masquerade: no masquerade for 2 containers/,
     seed: ({ host }) => host.exec("nft", ["flush", "set", "ip", "cni_masquerade", "containers"]),
   },
   {
@@ -295,10 +295,10 @@ export const faults: readonly Fault[] = [
       const { exitCode, stderr } = await lab.cni(["gc", "pods", "--auto"])
       expect({ exitCode, stderr }).toEqual({
         exitCode: 1,
-        stderr: expect.stringContaining(`"${file}" holds no record`),
+        stderr: expect.stringContaining(`"${file}" is not a record`),
       })
     },
-    words: /^restart the container, or see that it is gone; then rm \/var\/lib\/cni\/results\/pods-/,
+    words: /^restart the container, or make sure that it no longer exists; then rm \/var\/lib\/cni\/results\/pods-/,
     mend: ({ host }, [pod]) => host.exec("cp", ["/run/cni/copy", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
   },
   {
@@ -312,7 +312,8 @@ export const faults: readonly Fault[] = [
       const { stderr } = await lab.cni(["gc", "pods", "--auto"])
       expect(stderr).toContain('"/var/lib/cni/results/pods-fifo-eth0" holds no record')
     },
-    words: /^restart the container, or see that it is gone; then rm \/var\/lib\/cni\/results\/pods-fifo-eth0/,
+    words:
+      /^restart the container, or make sure that it no longer exists; then rm \/var\/lib\/cni\/results\/pods-fifo-eth0/,
     mend: ({ host }) => host.exec("rm", ["/var/lib/cni/results/pods-fifo-eth0"]),
   },
   {
@@ -350,7 +351,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "netns-unmounted",
     severity: "error",
-    names: /^the namespaces of 2 containers that run are no longer at their paths in "\/run\/netns": /,
+    names: /^the namespaces of 2 running containers are no longer at their paths in "\/run\/netns": /,
     seed: async (lab, pods) => {
       for (const pod of pods) {
         await startDaemon(pod.commandLine(["sleep", "infinity"]))
@@ -442,7 +443,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "address-outside",
     severity: "warning",
-    names: /^10\.87\.0\.2 is not of this node's range, 10\.88\.0\.0\/24$/,
+    names: /^10\.87\.0\.2 is not in this node's range, 10\.88\.0\.0\/24$/,
     seed: async (lab) => {
       const rangesFile = lab.directory.join("second.json")
       const range = (subnet: string) =>
@@ -452,8 +453,7 @@ export const faults: readonly Fault[] = [
       await lab.addPod("moved", "second", "moved")
       await range("10.88.0.0/24")
     },
-    words:
-      /^delete the pods, so that their controllers re-create them with addresses of the range: cni .*ipam ls second/,
+    words: /^delete the pods: their controllers re-create them with addresses of the range: cni .*ipam ls second/,
     mend: (lab) => lab.cni(["del", "second", "/run/netns/none", "--container-id", "moved", "--ifname", "eth0"]),
   },
   {
@@ -498,7 +498,7 @@ export const faults: readonly Fault[] = [
     severity: "error",
     names: /"\/var\/lib\/cni"/,
     seed: ({ host }) => host.exec("mount", ["-o", "remount,ro", "/var/lib/cni"]),
-    words: /^see why, then mount it for writing: findmnt \/var\/lib\/cni shows/,
+    words: /^find out why, then mount it for writing: findmnt \/var\/lib\/cni shows/,
     mend: ({ host }) => host.exec("mount", ["-o", "remount,rw", "/var/lib/cni"]),
   },
   {
@@ -582,7 +582,7 @@ export const faults: readonly Fault[] = [
     rule: "link-down",
     how: "the host's ends",
     severity: "error",
-    names: /^2 interfaces of the host that lead to containers are down/,
+    names: /^2 interfaces of the host to containers are down/,
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await lab.host.exec("ip", ["link", "set", end, "down"])
     },
@@ -598,7 +598,7 @@ export const faults: readonly Fault[] = [
     rule: "stale-lease",
     how: "of five containers, which have used up the range",
     severity: "warning",
-    names: /^host-local keeps the addresses of 5 containers of "second" that are gone/,
+    names: /^host-local keeps the addresses of 5 deleted containers of "second"/,
     seed: async (lab) => {
       await lab.writeNetwork("20-second.conflist", second(subnet("10.87.0.0/29")))
       for (let count = 0; count < 5; count++) await lab.losePod(await lab.addPod(`lost-${count}`, "second"))
@@ -636,28 +636,28 @@ export const faults: readonly Fault[] = [
   {
     rule: "route-localnet-open",
     severity: "error",
-    names: /^route_localnet of "cni0" is 1, and no rule of table ip cni_hostports guards 127\.0\.0\.0\/8$/,
+    names: /^route_localnet of "cni0" is 1, but no rule of table ip cni_hostports protects 127\.0\.0\.0\/8$/,
     seed: ({ host }) => host.exec("nft", ["flush chain ip cni_hostports raw"]),
   },
   {
     rule: "table-incomplete",
     how: "published ports",
     severity: "error",
-    names: /^chain prerouting of table ip cni_hostports has no rules, and 2 containers need them/,
+    names: /^chain prerouting of table ip cni_hostports has no rules, but 2 containers need them/,
     seed: ({ host }) => host.exec("nft", ["flush chain ip cni_hostports prerouting"]),
   },
   {
     rule: "table-incomplete",
     how: "masquerade",
     severity: "error",
-    names: /^chain postrouting of table ip cni_masquerade has no rules, and 2 containers need them/,
+    names: /^chain postrouting of table ip cni_masquerade has no rules, but 2 containers need them/,
     seed: ({ host }) => host.exec("nft", ["flush chain ip cni_masquerade postrouting"]),
   },
   {
     rule: "missing-masquerade",
     how: "with all rules of the host",
     severity: "error",
-    names: /^table ip cni_masquerade does not exist: there is no masquerade for 2 containers/,
+    names: /^table ip cni_masquerade does not exist: no masquerade for 2 containers/,
     seed: ({ host }) => host.exec("nft", ["flush ruleset"]),
     besides: ["missing-ports", "route-localnet-open"],
   },
@@ -666,7 +666,7 @@ export const faults: readonly Fault[] = [
     how: "of containers with VLANs",
     needs: "vlan_filtering",
     severity: "error",
-    names: /^bridge "br5" does not exist, and 2 containers need it/,
+    names: /^bridge "br5" does not exist, but 2 containers need it/,
     seed: async (lab) => {
       await lab.writeNetwork("20-second.conflist", second({ bridge: "br5", vlan: 5, ...subnet("10.87.0.0/24") }))
       for (const name of ["v1", "v2"]) await lab.addPod(name, "second")
@@ -698,7 +698,7 @@ export const faults: readonly Fault[] = [
   {
     rule: "config-none",
     severity: "error",
-    names: /there is no network configuration/,
+    names: /^no network configuration in/,
     seed: ({ confDir }) => rm(`${confDir}/10-pods.conflist`),
     words: /net\.d\/10-pods\.conflist/,
     mend: (lab) => lab.writeNetwork("10-pods.conflist", podsNetwork),
@@ -757,13 +757,13 @@ export const faults: readonly Fault[] = [
   {
     rule: "plugin-noexec",
     severity: "error",
-    names: /^3 plugins lie on ".*", which is mounted noexec/,
+    names: /^3 plugins are on ".*", which is mounted with noexec/,
     seed: async (lab) => {
       await lab.useOwnPlugins(async () => {})
       await lab.host.exec("mount", ["--bind", lab.binDir, lab.binDir])
       await lab.host.exec("mount", ["-o", "remount,bind,noexec", lab.binDir])
     },
-    words: /^install them elsewhere .* or mount it without noexec: findmnt /,
+    words: /^install them elsewhere .* or mount the file system without noexec: findmnt /,
     mend: (lab) => lab.host.exec("mount", ["-o", "remount,bind,exec", lab.binDir]),
   },
 ]

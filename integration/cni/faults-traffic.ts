@@ -55,7 +55,7 @@ export const faultsOfTraffic: readonly Fault[] = [
         /^STOP +tc +the tc filter at ingress of "veth[^"]+", pref 7, drops it\nSTOP +end +dropped by traffic control\n$/m,
       )
     },
-    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended; if not, delete it, .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -64,7 +64,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     severity: "error",
     names: /^a tc filter at "cni0" \(egress, pref 7, bpf\), the bridge of 2 containers, drops all packets: /,
     seed: (lab) => addFilter(lab, "cni0", "egress", `pref 7 ${dropAll}`),
-    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended; if not, delete it, .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -72,11 +72,11 @@ export const faultsOfTraffic: readonly Fault[] = [
     how: "with a program, at all ends",
     severity: "warning",
     names:
-      /^a tc filter at each interface of 2 containers, as at "veth[^"]+" \(ingress, pref 7, bpf\), has a program decide about the packets that it matches: /,
+      /^a tc filter at each interface of 2 containers, as at "veth[^"]+" \(ingress, pref 7, bpf\), lets a program decide about the packets that it matches: /,
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await addFilter(lab, end, "ingress", `pref 7 ${dropArp}`)
     },
-    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended; if not, delete it, .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -96,9 +96,11 @@ export const faultsOfTraffic: readonly Fault[] = [
       const { findings } = await lab.doctor()
       expect(findings.map(({ what }) => what)).toEqual([expect.stringMatching(/ sends all packets to "tap0" instead$/)])
       await lab.host.exec("ip", ["link", "delete", "tap0"])
-      expect(await waysOfCutOff(lab, pods)).toMatch(/pref 7, sends it to an interface that\s+is down or gone instead\n/)
+      expect(await waysOfCutOff(lab, pods)).toMatch(
+        /pref 7, sends it to a\s+missing\s+or\s+inactive\s+interface\s+instead\n/,
+      )
     },
-    words: /^it may be intended: .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
+    words: /^it may be intended; if not, delete it, .*"tc filter show dev [^"]+ (in|e)gress" shows it$/,
     mend: deleteClsact,
   },
   {
@@ -135,11 +137,12 @@ export const faultsOfTraffic: readonly Fault[] = [
     rule: "queue-drops",
     how: "at the ends of all containers",
     severity: "error",
-    names: /^interfaces of 2 containers have the qdisc blackhole, which drops all that is sent by it: /,
+    names: /^interfaces of 2 containers have the qdisc blackhole, which drops all packets sent through it: /,
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await lab.host.exec("tc", ["qdisc", "add", "dev", end, "root", "blackhole"])
     },
-    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    words:
+      /^a fault-injection test may be running; if not, delete the qdisc, .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
     mend: async (lab) => {
       for (const end of await endsOf(lab)) await lab.host.exec("tc", ["qdisc", "del", "dev", end, "root"])
     },
@@ -149,26 +152,28 @@ export const faultsOfTraffic: readonly Fault[] = [
     how: "in a container",
     severity: "error",
     names:
-      /^interface "eth0" of "pods\/[^"]+" \(pod shop\/web-1\) has the qdisc blackhole, which drops all that is sent by it$/,
+      /^interface "eth0" of "pods\/[^"]+" \(pod shop\/web-1\) has the qdisc blackhole, which drops all packets sent through it$/,
     seed: async (lab, pods) => {
       await pods[0]?.exec("tc", ["qdisc", "add", "dev", "eth0", "root", "blackhole"])
       expect(await waysOfCutOff(lab, pods)).toMatch(/^STOP +tc +the qdisc blackhole of "eth0" drops it$/m)
     },
-    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    words:
+      /^a fault-injection test may be running; if not, delete the qdisc, .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
     mend: (_, pods) => pods[0]?.exec("tc", ["qdisc", "del", "dev", "eth0", "root"]),
   },
   {
     rule: "queue-drops",
     how: "at the uplink",
     severity: "error",
-    names: /^the interfaces by which 2 containers go out have the qdisc blackhole/,
+    names: /^the outgoing interfaces of 2 containers have the qdisc blackhole/,
     seed: async ({ host }) => {
       await host.exec("ip", ["link", "add", "out0", "up", "type", "bridge"])
       await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "out0"])
       await host.exec("ip", ["route", "add", "default", "via", "192.0.2.1"])
       await host.exec("tc", ["qdisc", "add", "dev", "out0", "root", "blackhole"])
     },
-    words: /^a test of faults may be at work: .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
+    words:
+      /^a fault-injection test may be running; if not, delete the qdisc, .*"(nsenter [^"]+ )?tc qdisc show dev [^"]+" shows it$/,
     mend: ({ host }) => host.exec("tc", ["qdisc", "del", "dev", "out0", "root"]),
   },
 ]

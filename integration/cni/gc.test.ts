@@ -106,7 +106,7 @@ test("--auto deletes nothing of a network where containers have interfaces, and 
     const { exitCode, stderr } = await lab.cni(words)
     expect(exitCode).toBe(1)
     expect(stderr).toContain(
-      `Cannot tell which attachments of network "pods" are in use: ${pod.name}/eth0 has an interface`,
+      `Cannot determine which attachments of network "pods" are in use: ${pod.name}/eth0 has an interface`,
     )
   }
   expect(await rules()).toBe(before)

@@ -146,7 +146,7 @@ test("a directory without a configuration is an error; a command that does not e
   const [one, two] = [await lab.cni(["docter"]), await lab.cni(["ipam", "lst"])]
   expect([one.exitCode, one.stderr]).toEqual([
     2,
-    'cni: Cannot run "docter": no such command; did you mean "doctor"? "cni --help" lists them\n',
+    'cni: Cannot run "docter": no such command; did you mean "doctor"? "cni --help" lists the commands\n',
   ])
   expect(two.stderr).toContain('did you mean "ls"?')
 })

@@ -74,7 +74,7 @@ test("DEL of a container that is not attached is an error; by the runtime's rule
   const byRules = ["del", "pods", "/run/netns/gone", "--container-id", "gone"]
   expect(await lab.cni(byRules)).toMatchObject({
     exitCode: 0,
-    stdout: 'Nothing of eth0 in /run/netns/gone was attached to network "pods"\n',
+    stdout: 'eth0 in /run/netns/gone was not attached to network "pods"\n',
   })
   expect((await lab.cni(["del", "pods", pod.path])).exitCode).toBe(0)
   expect((await lab.cni(["del", "pods", pod.path])).exitCode).toBe(1)

@@ -47,7 +47,7 @@ export interface Finding {
 /** The final content of a terminal: a command that works for a second prints a line about it, and clears that line. */
 export function withoutProgress(shown: string): string {
   const parts = shown.split("\r\x1b[K")
-  return parts.filter((part) => !/^cni .*: at work for \d+ s, Ctrl-C stops it$/.test(part)).join("")
+  return parts.filter((part) => !/^cni .*: running for \d+ s, Ctrl-C stops it$/.test(part)).join("")
 }
 
 /** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */

@@ -95,12 +95,12 @@ const cases: readonly Case[] = [
   {
     name: "an open port",
     arrives: true,
-    says: /in by "out0".*port 8080 of the host leads to 10\.85\.0\.2:80.*it reaches pod shop\/web.*from 10\.85\.0\.2:80 by "eth0" to gateway 10\.85\.0\.1.*it leaves the host by "out0" for 192\.0\.2\.1, with source 192\.0\.2\.2:8080/s,
+    says: /in by "out0".*port 8080 of the host is forwarded to 10\.85\.0\.2:80.*it reaches pod shop\/web.*from 10\.85\.0\.2:80 by "eth0" to gateway 10\.85\.0\.1.*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 192\.0\.2\.2:8080/s,
   },
   {
     name: "an open port, published by iptables",
     arrives: true,
-    says: /port 8080 of the host leads to 10\.85\.0\.2:80/,
+    says: /port 8080 of the host is forwarded to 10\.85\.0\.2:80/,
     network: { backend: "iptables" },
   },
   {
@@ -132,13 +132,13 @@ const cases: readonly Case[] = [
   {
     name: "a firewall accepts this source",
     arrives: true,
-    says: /it leaves the host by "out0"/,
+    says: /the packet leaves the host by "out0"/,
     seed: (lab) => nft(lab, "filter hook forward priority 0", "tcp dport 80 ip saddr != 192.0.2.0/24 drop"),
   },
   {
     name: "a firewall of iptables accepts this source alone, and what is established",
     arrives: true,
-    says: /it leaves the host by "out0"/,
+    says: /the packet leaves the host by "out0"/,
     network: { backend: "iptables" },
     seed: ({ host }) =>
       iptables(
@@ -183,7 +183,7 @@ const cases: readonly Case[] = [
     name: "from behind a gateway",
     args: from("198.51.100.9"),
     arrives: true,
-    says: /it leaves the host by "out0" for 198\.51\.100\.9/,
+    says: /the packet leaves the host by "out0" for 198\.51\.100\.9/,
     seed: async ({ host }, outside) => {
       await outside.exec("ip", ["route", "add", "192.0.2.2", "dev", "out1", "src", "198.51.100.9"])
       await host.exec("ip", ["route", "add", "198.51.100.0/24", "via", "192.0.2.1"])
@@ -193,7 +193,7 @@ const cases: readonly Case[] = [
   {
     name: "the container takes the source for a neighbour",
     arrives: false,
-    says: /it does not come back through this host/,
+    says: /the answer does not return through this host/,
     seed: (_, __, pod) => pod.exec("ip", ["route", "add", "192.0.2.0/24", "dev", "eth0"]),
   },
   {
@@ -201,7 +201,7 @@ const cases: readonly Case[] = [
     ask: { address: "203.0.113.2" },
     args: ["--from", "192.0.2.1", "--to", "203.0.113.2:8080", "--in", "alt0"],
     arrives: false,
-    says: /rp_filter of "alt0" is 1: the host drops packets from 192\.0\.2\.1, to which it sends by "out0"/,
+    says: /rp_filter of "alt0" is 1: the host drops packets from 192\.0\.2\.1, and its route to the address is by "out0"/,
     seed: async ({ host }, outside) => {
       await writeSysctl(host, "net/ipv4/conf/alt0/rp_filter", "1")
       await outside.exec("ip", ["route", "add", "203.0.113.2", "dev", "alt1", "src", "192.0.2.1"])
@@ -212,7 +212,7 @@ const cases: readonly Case[] = [
     ask: { address: "203.0.113.2" },
     args: ["--from", "192.0.2.1", "--to", "203.0.113.2:8080", "--in", "alt0"],
     arrives: true,
-    says: /in by "alt0".*it leaves the host by "out0" for 192\.0\.2\.1, with source 203\.0\.113\.2:8080/s,
+    says: /in by "alt0".*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 203\.0\.113\.2:8080/s,
     seed: (_, outside) => outside.exec("ip", ["route", "add", "203.0.113.2", "dev", "alt1", "src", "192.0.2.1"]),
   },
   {
@@ -220,7 +220,7 @@ const cases: readonly Case[] = [
     ask: { port: 8082 },
     args: ["--from", "192.0.2.1", "--to", "192.0.2.2:8082"],
     arrives: true,
-    says: /port 8082 of the host leads to 10\.85\.0\.2:80/,
+    says: /port 8082 of the host is forwarded to 10\.85\.0\.2:80/,
   },
   {
     name: "a port of one address of the host, at another",
@@ -234,7 +234,7 @@ const cases: readonly Case[] = [
     ask: { transport: "udp", port: 8053 },
     args: [...from("192.0.2.1", 8053), "--udp"],
     arrives: true,
-    says: /port 8053 of the host leads to 10\.85\.0\.2:80/,
+    says: /port 8053 of the host is forwarded to 10\.85\.0\.2:80/,
   },
   {
     name: "UDP to a port that is published for TCP",
@@ -248,7 +248,7 @@ const cases: readonly Case[] = [
     ask: { address: "2001:db8::2" },
     args: from("2001:db8::1"),
     arrives: true,
-    says: /port 8080 of the host leads to \[fd00:85::2\]:80.*for 2001:db8::1, with source \[2001:db8::2\]:8080/s,
+    says: /port 8080 of the host is forwarded to \[fd00:85::2\]:80.*for 2001:db8::1, with source \[2001:db8::2\]:8080/s,
   },
   {
     name: "IPv6, and a firewall drops the answer",
@@ -261,7 +261,7 @@ const cases: readonly Case[] = [
   {
     name: "it is masqueraded on its way in",
     arrives: true,
-    says: /masqueraded by rule \d+ of chain inet guard c.*it leaves the host by "out0" for 192\.0\.2\.1/s,
+    says: /masqueraded by rule \d+ of chain inet guard c.*the packet leaves the host by "out0" for 192\.0\.2\.1/s,
     seed: (lab) => nft(lab, "nat hook postrouting priority 200", 'oifname "cni0" masquerade'),
   },
 ]
@@ -299,7 +299,7 @@ test("a port of the host itself: whether a process listens, and what becomes of 
   expect(await read()).toEqual([3, expect.stringContaining("no process listens on TCP port 9000 on the host")])
   await expectNoEcho(outside, question)
   await using _own = await EchoPeer.start(lab.host, { port: 9000 })
-  expect(await read()).toEqual([0, expect.stringContaining('it leaves the host by "out0" for 192.0.2.1')])
+  expect(await read()).toEqual([0, expect.stringContaining('the packet leaves the host by "out0" for 192.0.2.1')])
   await askEcho(outside, question)
   await nft(lab, "filter hook output priority 0", "tcp sport 9000 drop")
   expect(await read()).toEqual([3, expect.stringMatching(/dropped by rule \d+ of chain inet guard c/)])
@@ -318,7 +318,7 @@ test("the answer has a part of its own, and where it comes in by another interfa
   const other = await lab.cni(["trace", "--from", "192.0.2.1", "--to", "203.0.113.2:8080", "--json"])
   const { hops } = JSON.parse(other.stdout) as { hops: Hop[] }
   expect(hops.find(({ passes }) => passes === "perhaps")?.what).toMatch(
-    /"alt0"; if it comes in there: rp_filter of "alt0" is 1/,
+    /"alt0"; if the packet arrives there: rp_filter of "alt0" is 1/,
   )
   expect([other.exitCode, hops.at(-1)?.passes]).toEqual([0, "perhaps"])
 })
@@ -328,10 +328,10 @@ test("what cannot be traced from outside is said", async () => {
   const run = (...args: string[]) => lab.cni(["trace", ...args])
   for (const [args, says] of [
     [["--from", "nowhere", "--to-port", "80"], "cannot use --from nowhere"],
-    [["--from", "192.0.2.1"], "say where the packet goes: --to-port PORT or --to ADDRESS[:PORT]"],
+    [["--from", "192.0.2.1"], "name the destination: --to-port PORT or --to ADDRESS[:PORT]"],
     [["--from", "192.0.2.1", "--to-port", "0"], "cannot use --to-port 0"],
-    [["--from", "192.0.2.1", "--to", "[2001:db8::2]:80"], "are not of one family"],
-    [["pods", "demo", "--from", "192.0.2.1", "--to-port", "80"], "--from ADDRESS is outside"],
+    [["--from", "192.0.2.1", "--to", "[2001:db8::2]:80"], "are of different families"],
+    [["pods", "demo", "--from", "192.0.2.1", "--to-port", "80"], "cannot use --from ADDRESS with NETWORK"],
     [["pods", "demo", "--to-port", "80"], "--to-port and --in need --from"],
     [["pods"], "name the sender"],
   ] as const)

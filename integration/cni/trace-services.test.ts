@@ -247,9 +247,7 @@ testWith(
     const { lab, client } = await services(byIptables(["10.85.0.3"]), "0", network)
     await using _lab = lab
     const { ends, exitCode, probe } = await trace(lab, client, "10.96.0.10:80", "--probe")
-    expect(ends[0]?.what).toMatch(
-      /^the answer goes by the bridge and not through the host.*bridge-nf-call-iptables is not 1/,
-    )
+    expect(ends[0]?.what).toMatch(/^the answer passes the bridge but not the host.*bridge-nf-call-iptables is not 1/)
     expect({ exitCode, probe }).toEqual({ exitCode: 3, probe: "no answer" })
     await writeSysctl(lab.host, "net/bridge/bridge-nf-call-iptables", "1")
     expect(await trace(lab, client, "10.96.0.10:80", "--probe")).toMatchObject({ exitCode: 0, probe: "connected" })
@@ -261,7 +259,7 @@ test("a person reads of each way under its number", async () => {
   await using _lab = lab
   const { stdout } = await lab.onTerminal(["trace", "pods", client.path, "--to", "10.96.0.10:80"])
   expect(stdout.replaceAll("\r", "")).toContain(
-    "\n\nway 1 of 2, by chance:\nok    nat         10.96.0.10:80 leads to 10.85.0.3:80 (pod shop/one)",
+    "\n\nrandom path 1 of 2:\nok    nat         10.96.0.10:80 is forwarded to 10.85.0.3:80 (pod shop/one)",
   )
-  expect(stdout).toContain("way 2 of 2, by chance:")
+  expect(stdout).toContain("random path 2 of 2:")
 })

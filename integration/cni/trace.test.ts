@@ -75,13 +75,13 @@ const ways: readonly {
     name: "to a published port of the host, and so to a pod",
     to: "192.0.2.2:8002",
     arrives: true,
-    says: /port 8002 of the host leads to 10\.85\.0\.3:80.*it reaches pod shop\/server, 10\.85\.0\.3 port 80/s,
+    says: /port 8002 of the host is forwarded to 10\.85\.0\.3:80.*it reaches pod shop\/server, 10\.85\.0\.3 port 80/s,
   },
   {
     name: "out, masqueraded",
     to: "192.0.2.1:80",
     arrives: true,
-    says: /masqueraded by rule \d+ of chain ip cni_masquerade postrouting.*it leaves the host by "out0"/s,
+    says: /masqueraded by rule \d+ of chain ip cni_masquerade postrouting.*the packet leaves the host by "out0"/s,
   },
   {
     name: "nowhere: no route on the host",
@@ -119,7 +119,7 @@ const ways: readonly {
     name: "out: an IPsec policy blocks another network",
     to: "192.0.2.1:80",
     arrives: true,
-    says: /it leaves the host by "out0"/,
+    says: /the packet leaves the host by "out0"/,
     seed: ({ host }) =>
       host.exec("ip", "xfrm policy add src 10.85.0.0/24 dst 198.51.100.0/24 dir fwd action block".split(" ")),
   },
@@ -127,7 +127,7 @@ const ways: readonly {
     name: "out: the rule drops another port, another source, another interface",
     to: "192.0.2.1:80",
     arrives: true,
-    says: /it leaves the host/,
+    says: /the packet leaves the host/,
     seed: (lab) =>
       nft(
         lab,
@@ -148,14 +148,14 @@ const ways: readonly {
     name: "nowhere: the port of the pod behind a published port has left its bridge",
     to: "192.0.2.2:8002",
     arrives: false,
-    says: /"veth\w+" is not a port of bridge "cni0": pod shop\/server is cut off/,
+    says: /"veth\w+" is not a port of bridge "cni0": pod shop\/server is disconnected/,
     seed: async (lab, server) => lab.host.exec("ip", ["link", "set", await portOf(lab, server), "nomaster"]),
   },
   {
     name: "nowhere: rp_filter is strict, and the way back is another",
     to: "192.0.2.1:80",
     arrives: false,
-    says: /rp_filter of "cni0" is 1: the host drops packets from 10\.85\.0\.2, to which it sends by "out0"/,
+    says: /rp_filter of "cni0" is 1: the host drops packets from 10\.85\.0\.2, and its route to the address is by "out0"/,
     seed: async ({ host }) => {
       await writeSysctl(host, "net/ipv4/conf/cni0/rp_filter", "1")
       await host.exec("ip", ["route", "add", "10.85.0.2", "dev", "out0"])
@@ -165,7 +165,7 @@ const ways: readonly {
     name: "nowhere: the host's route to a pod is another",
     to: "192.0.2.2:8002",
     arrives: false,
-    says: /pod shop\/server has 10\.85\.0\.3, and the host sends there by "out0"/,
+    says: /pod shop\/server has 10\.85\.0\.3, but the host's route is by "out0"/,
     seed: ({ host }) => host.exec("ip", ["route", "add", "10.85.0.3", "dev", "out0"]),
   },
   {
@@ -215,12 +215,12 @@ test.each<[string, RegExp, (pod: ContainerNamespace) => Promise<unknown>]>([
   ["a route is unreachable", /EHOSTUNREACH/, (pod) => pod.exec("ip", ["route", "add", "unreachable", "192.0.2.1"])],
   [
     "a route prohibits it",
-    /type prohibit takes it.*EACCES/,
+    /type prohibit matches it.*EACCES/,
     (pod) => pod.exec("ip", ["route", "add", "prohibit", "192.0.2.1"]),
   ],
   [
     "a route is a blackhole",
-    /type blackhole takes it.*EINVAL/,
+    /type blackhole matches it.*EINVAL/,
     (pod) => pod.exec("ip", ["route", "add", "blackhole", "192.0.2.1"]),
   ],
   [
@@ -315,7 +315,7 @@ test("a ping to the gateway is followed to its end, beside the ports that the no
       exitCode: 0,
       doubtful: [],
     })
-    expect(hops.at(-1)?.what).toBe("it reaches the host itself")
+    expect(hops.at(-1)?.what).toBe("the packet reaches the host itself")
   }
   expect((await pod.exec("ping", ["-c1", "10.85.0.1"])).exitCode).toBe(0)
 })

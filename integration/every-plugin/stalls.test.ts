@@ -105,7 +105,7 @@ async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Pr
   return output
 }
 
-const tooMuch = "the container has too much of it"
+const tooMuch = "the container's list is too long"
 const noneValid = { "cni.dev/valid-attachments": [] }
 
 /** Checks that ADD and CHECK succeed, or report the reason. */

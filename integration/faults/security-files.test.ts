@@ -181,7 +181,7 @@ test("dhcp: a socket that others could have put there is not asked [S24]", async
   const attachment = new Attachment(host, await host.addContainer(), bridgeNetwork({ ipam }))
   const error = await fail(attachment.run("ADD"))
   expect(error.msg).toContain(
-    'no DHCP daemon at "/run/cni/tmp/d.sock" can be trusted: all users may write to "/run/cni/tmp"',
+    'cannot trust a DHCP daemon at "/run/cni/tmp/d.sock": all users may write to "/run/cni/tmp"',
   )
 })
 

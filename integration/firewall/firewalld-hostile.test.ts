@@ -101,7 +101,7 @@ test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL e
 
 /** Messages of a bus instead of an answer to the first call to firewalld, and the resulting error. */
 const answers = [
-  ["hangs up", "end", "it has closed the connection"],
+  ["hangs up", "end", "it closed the connection"],
   ["answers with bytes of another kind", "HTTP/1.1 400 Bad Request\r\n\r\n", "not the beginning of a D-Bus message"],
   ["announces a message of 4 GiB", [0x6c, 2, 1, 1, 255, 255, 255, 255, 9, 0, 0, 0, 0, 0, 0, 0], "bytes"],
   [
@@ -136,7 +136,7 @@ test("a bus that says nothing is an error of ADD where firewalld's rules are in 
   const pod = await lab.connectPod()
   await using bus = await startBus(directory, "REJECTED\r\nERROR\r\n")
   const env = { DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${bus.path}` }
-  expect((await fail(pod.firewall.run("ADD", {}, { env }))).msg).toBe("Cannot ask the system bus for firewalld")
+  expect((await fail(pod.firewall.run("ADD", {}, { env }))).msg).toBe("Cannot query the system bus for firewalld")
   await expectNothing(lab)
 })
 

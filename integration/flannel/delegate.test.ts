@@ -74,7 +74,7 @@ test("a subnet that has changed is named by CHECK, by STATUS, and with a delegat
   await using _ = net
   const result = await attachment.add()
   await net.writeSubnets({ ...ipv4Node, FLANNEL_SUBNET: "10.244.9.1/24" })
-  const advice = "the subnet of this node was 10.244.1.0/24 and is 10.244.9.0/24: remove the containers"
+  const advice = "the subnet of this node changed from 10.244.1.0/24 to 10.244.9.0/24: delete the containers"
   expect(await fail(attachment.check(result))).toMatchObject({
     msg: "Check of the subnet failed: expected 10.244.1.0/24, found 10.244.9.0/24",
     details: expect.stringContaining(advice),

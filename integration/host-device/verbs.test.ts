@@ -260,7 +260,7 @@ group("a failed ADD leaves everything as it was", () => {
     [
       "the record cannot be written",
       {},
-      'Cannot make the directory "/run/cni/host-device"',
+      'Cannot create the directory "/run/cni/host-device"',
       false,
       ({ host }) => host.exec("touch", ["/run/cni/host-device"]),
     ],

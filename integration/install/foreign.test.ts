@@ -77,7 +77,7 @@ test("what another installer replaced stays until it is adopted, and comes back 
   await writeFile(place.join("bin/portmap"), theirs)
   expect(await install()).toMatchObject({
     exitCode: 1,
-    stderr: expect.stringContaining('"portmap" was placed by others'),
+    stderr: expect.stringContaining('"portmap" was placed by other programs'),
   })
   expect(await readFile(place.join("bin/portmap"), "latin1")).toBe(theirs)
   expect(await install("--adopt")).toMatchObject({ exitCode: 0, stdout: expect.stringMatching(/portmap +adopted/) })

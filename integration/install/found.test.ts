@@ -55,7 +55,7 @@ test("the directory is told before anything is written", async () => {
   expect([output.exitCode, output.stderr]).toEqual([
     1,
     expect.stringMatching(
-      /^Directory of plugins: \/own\/bin, as .*\ncni install: Cannot install into "\/own\/bin": there is no such directory\n/,
+      /^Directory of plugins: \/own\/bin, as .*\ncni install: Cannot install into "\/own\/bin": it does not exist\n/,
     ),
   ])
   expect(summaryOf(await install([], {}))).toEqual([1, "Directory of plugins: /opt/cni/bin, the default"])

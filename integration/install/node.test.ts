@@ -80,7 +80,7 @@ test("a removal that waits leaves the plugins until the last container is delete
   expect([exitCode, stderr]).toEqual([
     0,
     expect.stringMatching(
-      /^Waits until these are gone:\n( {2}lab cnitool-\w+ eth0\n){2}The last container was deleted after \d+ s: the plugins go now\.\n$/,
+      /^Waiting for the DEL of these containers:\n( {2}lab cnitool-\w+ eth0\n){2}The last container was deleted after \d+ s: removing the plugins\.\n$/,
     ),
   ])
   expect(stdout).toMatch(/bridge +removed/)
@@ -143,7 +143,7 @@ test("one rollback takes back one installation: what it did not change stays, an
 test("a directory for the tool that does not exist is told before plugins are installed", async () => {
   await using node = await makeNode(network)
   const { exitCode, stderr } = await node.install("--tool-dir", join(node.bin, "none"))
-  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("there is no such directory")])
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining("it does not exist")])
   expect(await readdir(node.bin)).toEqual([])
 })
 
@@ -171,7 +171,7 @@ test("a configuration of the same name that others wrote stays without --adopt",
   const refused = await node.install("--config", node.file)
   expect(refused).toMatchObject({
     exitCode: 1,
-    stderr: expect.stringContaining('"10-lab.conflist" was placed by others'),
+    stderr: expect.stringContaining('"10-lab.conflist" was placed by other programs'),
   })
   expect([await Bun.file(theirs).text(), await readdir(node.bin)]).toEqual(["{}", []]) // nor are plugins installed
   expect(await node.install("--config", node.file, "--adopt")).toMatchObject({ exitCode: 0 })

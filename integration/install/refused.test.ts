@@ -41,7 +41,7 @@ describe("refused with one message, and nothing is changed:", () => {
     try {
       await expectRefused(
         await runProgram([...bounds, ...suites.command("B")]),
-        `Cannot install into "${suites.bin}": this process may not write to it`,
+        `Cannot install into "${suites.bin}": this process has no permission to write to it`,
         "CAP_DAC_OVERRIDE",
       )
     } finally {
@@ -54,7 +54,7 @@ describe("refused with one message, and nothing is changed:", () => {
     const look = `"$@" || code=$?; ls -A ${suites.bin}; exit $code`
     const output = await inMounts(`${mount}\n${look}`, suites.command("B"))
     expect(output.stdout).toBe("") // nothing is left on it
-    await expectRefused(output, `Cannot install into "${suites.bin}": no room is left on the disk`)
+    await expectRefused(output, `Cannot install into "${suites.bin}": the disk is full`)
   })
 
   test.each(["+i", "+a"])("a plugin that is %s for chattr, also to remove it", async (flag) => {
@@ -82,7 +82,7 @@ describe("refused with one message, and nothing is changed:", () => {
   test("a plugin that something is mounted on", async () => {
     const file = join(suites.bin, "vrf")
     const output = await inMounts(`mount --bind ${file} ${file}`, suites.command("B"))
-    await expectRefused(output, 'something is mounted on "vrf" in it', `umount ${file}`)
+    await expectRefused(output, '"vrf" in it is a mount point', `umount ${file}`)
   })
 
   test.each(["owner", "mode", "link"])("an installer's directory of another %s", async (which) => {
@@ -111,8 +111,8 @@ describe("refused with one message, and nothing is changed:", () => {
 
   const spoils: Record<string, [says: string, spoil: (file: string) => Promise<unknown>]> = {
     "an archive without a plugin": ["without vrf", (file) => rm(file)],
-    "a plugin that was cut off": ["it was cut off", (file) => truncate(file, 1_000_000)],
-    "an empty file": ["it is not an executable of 64 bits", (file) => truncate(file, 0)],
+    "a plugin that was cut off": ["it is truncated", (file) => truncate(file, 1_000_000)],
+    "an empty file": ["it is not a 64-bit executable", (file) => truncate(file, 0)],
     "another machine's file": [
       "it is for aarch64, and this machine is x86_64",
       async (file) => {

@@ -59,7 +59,7 @@ test("mode passthru: one container has the master, with its MAC, to itself; the 
   expect(await answering(pod, lan, lan)).toEqual(lan)
   const refusal = await fail((await net.attach({ mode: "bridge" })).attachment.run("ADD"))
   expect(refusal.msg).toStartWith('Cannot create macvlan "eth0" on "up0"')
-  expect(refusal.details).toContain("leaves no room for others")
+  expect(refusal.details).toContain("excludes others")
   await attachment.del()
   await (await net.attach({ mode: "bridge" })).attachment.add()
 })

@@ -73,7 +73,7 @@ test("pods of a version that the Go suite does not speak close the way back; pod
     expect(pods.flatMap(({ attachment, closes }) => (closes === undefined ? [] : [[attachment, closes]]))).toEqual([
       [
         expect.stringMatching(/^newer\//),
-        'its runtime calls by version 1.1.0, which the other suite\'s "bridge", "host-local" does not speak',
+        'its runtime uses version 1.1.0, which the other suite\'s "bridge", "host-local" does not support',
       ],
     ])
   }
@@ -91,7 +91,7 @@ test("rules of a pod that no cache knows, and pods without iptables on the node,
   const elsewhere = lab.node.directory.join("no-cache")
   await mkdir(elsewhere)
   const unknown = await lab.report(["--plan", "--back", "--cache-dir", elsewhere], 3)
-  expect(unknown.pods[0]?.closes).toContain("no cache in --cache-dir knows")
+  expect(unknown.pods[0]?.closes).toContain("no cache in --cache-dir has its configuration")
   await chooseIptables(lab.node.host, "none")
   const without = await lab.report(["--back"], 3)
   expect(without.pods[0]?.closes).toContain('"iptables-restore" is missing')

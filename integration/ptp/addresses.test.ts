@@ -139,6 +139,6 @@ test("an address that the host routes to another container is refused, naming it
   })
   const { msg, details } = await fail(twin.run("ADD"))
   expect(msg).toContain("Cannot route 10.9.0.5")
-  expect(details).toBe(`it leads to "${end}" of wire/${pod.name}/eth0`)
+  expect(details).toBe(`its interface is "${end}" of wire/${pod.name}/eth0`)
   expect(await other.json<object[]>("ip", ["-j", "link"])).toHaveLength(1)
 })

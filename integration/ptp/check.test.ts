@@ -85,7 +85,7 @@ const damages: {
 /** The host's side, at which upstream does not look. */
 const hostDamages: typeof damages = [
   {
-    what: "the host's end has another name",
+    what: "the host's end was renamed",
     damage: async (host, _, end) => {
       await host.exec("ip", ["link", "set", end, "down"])
       await host.exec("ip", ["link", "set", end, "name", "other0", "up"])

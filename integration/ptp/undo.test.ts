@@ -35,7 +35,7 @@ const breakages: Breakage[] = [
     keys: everything,
     setUp: (host) => host.exec("ip", ["route", "add", "10.9.0.2", "dev", "lo"]),
     code: 999,
-    says: 'the host has a route to it already; it leads to "lo"',
+    says: 'the host already has a route to it; its interface is "lo"',
     everyAdd: false,
   },
   {

@@ -22,7 +22,7 @@ test("a container whose DEL has begun gets nothing back, and that is said", asyn
   await lab.host.exec("nft", ["flush", "ruleset"])
   const { restored, skipped } = await lab.reconcile()
   expect(skipped).toEqual([
-    { network: "pods", containerId: going.pod.name, ifName: "eth0", reason: "its DEL has begun" },
+    { network: "pods", containerId: going.pod.name, ifName: "eth0", reason: "a DEL has started" },
   ])
   expect(restored).toEqual([madeFor(other, "bridge", "masquerade"), madeFor(other, "portmap", "published ports")])
   await lab.removePods([going])

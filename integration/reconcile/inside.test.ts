@@ -118,7 +118,7 @@ test("a deleted interface is reported with the command that creates it again; ot
   await emptied.pod.exec("ip", ["address", "flush", "dev", "eth0"])
   const { stdout, stderr, exitCode } = await lab.node.cni(["reconcile", "--containers", "-o", "json"])
   expect(exitCode).toBe(1)
-  expect(stderr).toContain(`"cni reattach pods/${deleted.pod.name}/eth0" makes a new one`)
+  expect(stderr).toContain(`"cni reattach pods/${deleted.pod.name}/eth0" creates a new one`)
   expect(JSON.parse(stdout).restored).toEqual([madeFor(emptied, "bridge", inContainer)])
   await lab.expectTraffic([emptied])
 })

@@ -104,7 +104,7 @@ testWith(
         999,
         /Cannot create tap "eth0" in .*; Cannot create a tap as "system_u:system_r:stranger"; .*EACCES/,
       ],
-      ["system_u:system_r:nobody", 7, /SELinux is off, or its policy does not know it/],
+      ["system_u:system_r:nobody", 7, /SELinux is disabled, or its policy does not define the context/],
     ]
     for (const [selinuxContext, code, says] of contexts) {
       const error = await fail(new Attachment(host, pod, network({ selinuxContext })).run("ADD"))

@@ -102,7 +102,7 @@ testWith(
     await holder.attachment.add()
     const { code, msg, details, attachment } = await refused(net, {})
     const { name } = holder.pod
-    expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is taken by "eth0" in "`)
+    expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is used by "eth0" in "`)
     expect(msg).toEndWith(`", of lan/${name}/eth0`)
     expect([code, details]).toEqual([999, expect.stringContaining("one interface per VLAN")])
     await succeed(attachment.run("STATUS")) // it can be had again
@@ -117,7 +117,7 @@ testWith(["vlan"], "a VLAN that the master's own namespace has is not a containe
   await using net = await LanHost.create()
   await net.host.exec("ip", ["link", "add", "link", "up0", "name", "up0.5", "type", "vlan", "id", "5"])
   const { msg, attachment } = await refused(net, {})
-  expect(msg).toBe('Cannot use VLAN 5 of "up0": it is taken by "up0.5" in the namespace of the master')
+  expect(msg).toBe('Cannot use VLAN 5 of "up0": it is used by "up0.5" in the namespace of the master')
   expect(await fail(attachment.run("STATUS"))).toMatchObject({ code: 50, msg })
 })
 

@@ -118,7 +118,7 @@ describe("ADD", () => {
 
   test.each([
     ["refused", 999, "error calling DHCP.Allocate: no more tries"],
-    ["unreadable", 999, "error calling DHCP.Allocate: its answer cannot be read: an address of neither 4 nor 16 bytes"],
+    ["unreadable", 999, "error calling DHCP.Allocate: cannot read its answer: an address of neither 4 nor 16 bytes"],
   ])("that is %s is the error in upstream's words", async (answer, code, msg) => {
     const { exitCode, json } = run("ADD", { answer })
     expect({ exitCode, json }).toEqual({ exitCode: 1, json: { cniVersion: "1.1.0", code, msg } })
@@ -147,8 +147,8 @@ test.each(["CHECK", "DEL", "GC"])("%s tells what the daemon refuses", async (ver
 })
 
 test.each([
-  ["CHECK", "CHECK did nothing: the daemon at ", " is upstream's and would answer with a new lease"],
-  ["GC", "GC released nothing: the daemon at ", " is upstream's and has no such call"],
+  ["CHECK", "CHECK did nothing: the daemon at ", " is upstream's, and would return a new lease"],
+  ["GC", "GC released nothing: the daemon at ", " is upstream's, which has no such call"],
 ])("%s says what upstream's daemon cannot do, and succeeds", async (verb, first, last) => {
   const { exitCode, log } = run(verb, { answer: "refused-by-upstream" })
   expect([exitCode, log]).toEqual([0, [`dhcp: ${first}"${join(directory, "dhcp.sock")}"${last}`]])
@@ -161,7 +161,7 @@ describe("without a daemon", () => {
     ["CHECK", 11, "check the lease"],
     ["STATUS", 50, "lease addresses"],
   ])("%s is code %d: cannot %s", (verb, code, what) => {
-    const msg = `Cannot ${what}: no DHCP daemon at "${join(directory, "none.sock")}": nothing is there`
+    const msg = `Cannot ${what}: no DHCP daemon at "${join(directory, "none.sock")}": the socket does not exist`
     expect(run(verb, { socket: "none.sock" }).json).toEqual({ cniVersion: "1.1.0", code, msg, details: started })
   })
 
@@ -174,7 +174,8 @@ describe("without a daemon", () => {
     const none = (socket: string, why: string) => `Cannot lease addresses: no DHCP daemon at "/${socket}"${why}`
     expect(said("left.sock")).toBe(none("left.sock", ": nothing listens there"))
     expect(said("file.sock")).toBe(none("file.sock", ": nothing listens there"))
-    expect(said("open/x.sock")).toBe(none("open/x.sock", ' can be trusted: all users may write to "/open"'))
+    const exposed = 'cannot trust a DHCP daemon at "/open/x.sock": all users may write to "/open"'
+    expect(said("open/x.sock")).toBe(`Cannot lease addresses: ${exposed}`)
     expect(said("file.sock/x")).toBe(none("file.sock/x", `: connect "/file.sock/x": Not a directory (ENOTDIR)`))
   })
 
@@ -195,7 +196,7 @@ describe("without a daemon", () => {
     const late = `the daemon at "${path}" did not answer within 0.2 s`
     expect(call("silent", 200)).toThrow(expect.objectContaining({ name: "NoDaemonError", message: late }))
     await nextCall()
-    const ended = `the daemon at "${path}" ended before it answered`
+    const ended = `the daemon at "${path}" exited before it answered`
     expect(call("gone", 5000)).toThrow(expect.objectContaining({ name: "NoDaemonError", message: ended }))
     await nextCall()
     expect(call("refused", 5000)).toThrow(DaemonError)

@@ -64,7 +64,7 @@ function checkDhcp(call: Call, config: DhcpConfig): void {
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
     call.log(
-      `CHECK did nothing: the daemon at "${config.daemonSocketPath}" is upstream's and would answer with a new lease`,
+      `CHECK did nothing: the daemon at "${config.daemonSocketPath}" is upstream's, and would return a new lease`,
     )
   }
 }
@@ -78,7 +78,7 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
     withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`GC released nothing: the daemon at "${config.daemonSocketPath}" is upstream's and has no such call`)
+    call.log(`GC released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which has no such call`)
   }
 }
 

@@ -218,7 +218,7 @@ function allocateOne(choice: Choice): Reserved {
   throw failure(
     `failed to allocate for range ${index}: no IP addresses available in range set: ${formatRangeSet(set)}`,
     {
-      details: `every address has a file in "${session.place.directory}"; GC, or "cni ipam release", frees those of containers that are gone ${toolHint}`,
+      details: `every address has a file in "${session.place.directory}"; GC, or "cni ipam release", frees those of deleted containers ${toolHint}`,
     },
   )
 }
@@ -234,7 +234,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   if (reserved) return reserved
   const holder = session.holder(text)
   throw failure(`${prefix}requested IP address ${text} is not available in range set ${formatRangeSet(set)}`, {
-    details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "an owner that cannot be read"}; asked for by ${describeOwner(owner)}`,
+    details: `reserved for ${typeof holder === "object" ? describeOwner(holder) : "an unreadable owner"}; requested by ${describeOwner(owner)}`,
   })
 }
 
@@ -260,12 +260,14 @@ function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly Rang
     const text = `${first} has been allocated to ${owner.containerId}, duplicate allocation is not allowed`
     throw new AlreadyAttached(Code.Internal, `failed to allocate for range ${Math.max(index, 0)}: ${text}`, {
       details: [
-        `${describeOwner(holding.owner)} was added before and not deleted`,
+        `${describeOwner(holding.owner)} was already added and not deleted`,
         ...(holding.netns ? [`its network namespace is ${holding.netns.path}`] : []),
       ].join("; "),
     })
   }
-  session.place.log(`${describeOwner(owner)} is gone without DEL: it gets ${holding.addresses.join(", ")} again`)
+  session.place.log(
+    `${describeOwner(owner)} was deleted without DEL: its new ADD gets ${holding.addresses.join(", ")} again`,
+  )
   session.release(holding)
   return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
 }

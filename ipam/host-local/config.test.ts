@@ -68,7 +68,7 @@ describe("is refused, whole:", () => {
   const wished = (text: string) => [
     7,
     `Cannot reserve the requested address "${text}": cannot understand ip: expected one like 10.1.0.5`,
-    '"args.cni.ips", "runtimeConfig.ips" or CNI_ARGS asks for it',
+    '"args.cni.ips", "runtimeConfig.ips" or CNI_ARGS requests it',
   ]
 
   test.each([

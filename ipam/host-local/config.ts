@@ -100,28 +100,28 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     type: "path",
     default: "–",
     meaning:
-      "instead of `ranges`: the file with the ranges that Kubernetes gave to this node, see [The ranges of a node](#the-ranges-of-a-node)",
+      "instead of `ranges`: the file with this node's ranges from Kubernetes, see [The ranges of a node](#the-ranges-of-a-node)",
   },
   {
     keys: "`routes`",
     paths: ["ipam.routes"],
     type: "list",
     default: "none",
-    meaning: "answered as written: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
+    meaning: "copied to the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`",
   },
   {
     keys: "`resolvConf`",
     paths: ["ipam.resolvConf"],
     type: "path",
     default: "–",
-    meaning: "a file like resolv.conf(5), answered as `dns`; read before anything is reserved",
+    meaning: "a file like resolv.conf(5), returned as `dns`; read before addresses are reserved",
   },
   {
     keys: "`dataDir`",
     paths: ["ipam.dataDir"],
     type: "path",
     default: "`/var/lib/cni/networks`",
-    meaning: "where the networks' directories are",
+    meaning: "the parent of the networks' directories",
   },
   {
     keys: "`runtimeConfig.ipRanges` (top level)",
@@ -136,7 +136,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     type: "addresses, with or without prefix",
     default: "none",
     meaning:
-      "addresses that the container must get, at most one of each set; they add up, except for `IP`, which counts only without `args.cni.ips`",
+      "requested addresses, at most one of each set; all sources are combined, but `IP` is ignored if `args.cni.ips` is set",
   },
 ]
 
@@ -233,7 +233,7 @@ function parseRequested(texts: readonly string[]): Address[] {
       throw new CniError(
         Code.InvalidNetworkConfig,
         `Cannot reserve the requested address "${written}": cannot understand ip: expected one like 10.1.0.5`,
-        { details: '"args.cni.ips", "runtimeConfig.ips" or CNI_ARGS asks for it' },
+        { details: '"args.cni.ips", "runtimeConfig.ips" or CNI_ARGS requests it' },
       )
     }
     requested.set(formatAddress(address), address)
@@ -261,7 +261,7 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
   throw new CniError(
     Code.InvalidNetworkConfig,
     `CNI version ${version} does not support more than 1 address per family`,
-    { details: `there are ${count[AF_INET]} IPv4 and ${count[AF_INET6]} IPv6 range sets` },
+    { details: `it has ${count[AF_INET]} IPv4 and ${count[AF_INET6]} IPv6 range sets` },
   )
 }
 

@@ -120,7 +120,7 @@ test("an address is handed out though it cannot be noted as the last one, and th
     return kernelFiles.open(path, flags, ...rest)
   }
   expect(store.add("a", { files: { ...kernelFiles, open } })).toEqual(["10.0.0.20"])
-  expect(store.log).toEqual([expect.stringMatching(/^Cannot note the last reserved address: open .*EROFS/)])
+  expect(store.log).toEqual([expect.stringMatching(/^Cannot record the last reserved address: open .*EROFS/)])
 })
 
 test("a network is a directory with a lock in it", () => {

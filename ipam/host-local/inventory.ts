@@ -80,13 +80,14 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   for (const [index, set] of rangeSets.entries()) {
     const name = `range set ${index} (${formatRangeSet(set)})`
     if (usageOf(set, taken).used < capacityOf(set)) continue
-    if (capacityOf(set) === 0n) throw new CniError(Code.PluginNotAvailable, `${refusal}: ${name} has none to hand out`)
+    if (capacityOf(set) === 0n)
+      throw new CniError(Code.PluginNotAvailable, `${refusal}: ${name} has no addresses to assign`)
     reclaimable ??= [...surveyStore(store).reclaimable].flatMap((text) => parseAddress(text) ?? [])
     const usage = usageOf(set, taken, reclaimable)
     if (usage.reclaimable > 0) continue
     store.log(
       `${refusal}: ${name} is full, ${usage.used} of ${usage.total} addresses used; ` +
-        `"cni ipam ls" shows who holds them, and GC frees those of containers that are gone ${toolHint}`,
+        `"cni ipam ls" shows their holders, and GC frees those of deleted containers ${toolHint}`,
     )
   }
 }

@@ -40,7 +40,7 @@ export function describeOwner({ containerId, ifName }: LeaseOwner): string {
 }
 
 /** The source of the tool that errors recommend. A node may lack it, because no plugin needs it. */
-export const toolHint = '("cni" is put on a node by "cni install --tool-dir")'
+export const toolHint = '("cni install --tool-dir" installs "cni")'
 
 /** Returns the addresses that have a file, by their text. Names other than the canonical one are not reservations. */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {

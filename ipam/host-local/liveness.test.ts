@@ -105,7 +105,9 @@ describe("an ADD of a container that has addresses already", () => {
     if (remove) namespace.remove()
     const netns = another.observe()
     expect(store.add("a", { bootId, netns })).toEqual(["10.0.0.3", "fd00::3"])
-    expect(store.log.at(-1)).toBe("container a, interface eth0 is gone without DEL: it gets 10.0.0.3, fd00::3 again")
+    expect(store.log.at(-1)).toBe(
+      "container a, interface eth0 was deleted without DEL: its new ADD gets 10.0.0.3, fd00::3 again",
+    )
     expect(() => store.add("a", { bootId, netns })).toThrow("duplicate allocation is not allowed")
   })
 

@@ -33,7 +33,7 @@ test("#43 the error after waiting in vain is code 11 and names the process that 
     expect(error.message).toBe(
       `Cannot lock "${store.path("lock")}": held by process ${child.pid} (flock), waited for 0.06 s`,
     )
-    expect(error.details).toBe("find out what that process waits for, or end it: the kernel then releases the lock")
+    expect(error.details).toBe("find out why that process waits, or end it: the kernel then releases the lock")
     expect(performance.now() - before).toBeGreaterThanOrEqual(60)
   } finally {
     child.stdin.end()

@@ -69,7 +69,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
       throw new CniError(
         Code.TryAgainLater,
         `Cannot lock "${path}": held by ${holderOf(path)}, waited for ${deadlineMs / 1000} s`,
-        { details: "find out what that process waits for, or end it: the kernel then releases the lock" },
+        { details: "find out why that process waits, or end it: the kernel then releases the lock" },
       )
     }
     if (closing) {

@@ -236,9 +236,9 @@ test("DEL says what it cannot release where there is no store, and was to releas
   const del = (more: Options) => data.call(single, { verb: "DEL", ...more }).log
   expect([del({}), del({ prevResult: { cniVersion: "1.1.0" } })]).toEqual([[], []])
   expect(del({ prevResult })).toEqual([
-    `host-local: DEL has released nothing: there is no "${join(data.path, "net")}". If a mount hides it, what it has for ` +
-      "container abc, interface eth0 (10.1.0.2/24, fd00::2/64) stays reserved there: " +
-      'see "cni ipam ls" and "cni ipam release" ("cni" is put on a node by "cni install --tool-dir")',
+    `host-local: DEL released nothing: "${join(data.path, "net")}" does not exist. If a mount hides it, the addresses of ` +
+      "container abc, interface eth0 (10.1.0.2/24, fd00::2/64) stay reserved: " +
+      'see "cni ipam ls" and "cni ipam release" ("cni install --tool-dir" installs "cni")',
   ])
   data.call(single)
   expect([del({ prevResult }), del({ prevResult })]).toEqual([[], []])

@@ -57,8 +57,8 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   if (hasStore || given.length === 0) return
   // No error: without the file nothing needs cleanup, and a container must not stay undeletable because of it.
   call.log(
-    `DEL has released nothing: there is no "${directory}". If a mount hides it, what it has for ` +
-      `${describeOwner(leaseOwnerOf(call))} (${given.join(", ")}) stays reserved there: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
+    `DEL released nothing: "${directory}" does not exist. If a mount hides it, the addresses of ` +
+      `${describeOwner(leaseOwnerOf(call))} (${given.join(", ")}) stay reserved: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
   )
 }
 

@@ -25,7 +25,7 @@ export function writeCursor({ files, directory, log }: StorePlace, index: number
   try {
     writeSmall(files, cursorPath(directory, index), formatAddress(address))
   } catch (error) {
-    log(`Cannot note the last reserved address: ${messageOf(error)}`)
+    log(`Cannot record the last reserved address: ${messageOf(error)}`)
   }
 }
 

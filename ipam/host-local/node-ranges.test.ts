@@ -76,11 +76,11 @@ test("without a range ADD is code 11 and STATUS code 50, and both name what is m
   writeFileSync(node.file, "{")
   refused("")
   writeFileSync(node.file, '{"version":2}')
-  refused("it has version 2, and this release reads 1")
+  refused("it has version 2, but this release reads version 1")
   writeFileSync(node.file, '{"version":1,"node":"node-1"}')
   refused("a key is missing or wrong")
   rmSync(node.file)
-  refused('there is no such file; "cni-agent run" writes it')
+  refused('it does not exist; "cni-agent run" writes it')
 })
 
 test("a directory that others can change is not believed, and ranges beside the file are refused", () => {

@@ -58,8 +58,7 @@ export function rangeSetsOf({ rangeSets, rangesFile }: RangeSource): readonly Ra
 /** Returns the range sets of a file, one for each prefix. Throws code 11 if it has no range yet. */
 export function nodeRangeSets(path: string): RangeSet[] {
   const file = findNodeRanges(path)
-  if (file === undefined)
-    throw refuse(path, 'there is no such file; "cni-agent run" writes it once it knows this node\'s range')
+  if (file === undefined) throw refuse(path, 'it does not exist; "cni-agent run" writes it once this node has a range')
   if (file.ranges.length === 0) throw refuse(path, `node "${file.node}" has no range yet`)
   try {
     return parseRangeSets(file.ranges.map((subnet) => [{ subnet }]))
@@ -71,7 +70,7 @@ export function nodeRangeSets(path: string): RangeSet[] {
 function checked(value: JsonValue): NodeRanges {
   if (!isJsonObject(value)) throw new TypeError("it is not an object")
   const { version, node, ranges, former } = value
-  if (version !== 1) throw new TypeError(`it has version ${JSON.stringify(version)}, and this release reads 1`)
+  if (version !== 1) throw new TypeError(`it has version ${JSON.stringify(version)}, but this release reads version 1`)
   if (typeof node !== "string" || !isTexts(ranges) || !isTexts(former)) throw new TypeError("a key is missing or wrong")
   return { version, node, ranges, former }
 }

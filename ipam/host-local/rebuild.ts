@@ -22,7 +22,7 @@ export function rebuildIndex(store: StorePlace): Index {
   index.clear()
   const scan = scanStore(files, directory, (address) => index.note(address, true))
   for (const address of scan.foreign) {
-    log(`"${directory}/${address}" is not a reservation: left alone, so its address stays taken`)
+    log(`"${directory}/${address}" is not a reservation: the file is kept, and its address stays reserved`)
   }
   index.replaceRecords(names, scan.reservations.keys(), (known, number) =>
     renewRecords(store, scan, { number, known, restore: (address, owner) => repair(store, index, address, owner) }),

@@ -22,7 +22,7 @@ const eio = (call: string): never => {
 }
 
 test("the tool that helps is named with where it comes from", () => {
-  expect(toolHint).toBe('("cni" is put on a node by "cni install --tool-dir")')
+  expect(toolHint).toBe('("cni install --tool-dir" installs "cni")')
 })
 
 describe("an ADD is refused", () => {
@@ -37,7 +37,7 @@ describe("an ADD is refused", () => {
     expect(refused(store, "c")).toEqual({
       code: 999,
       message: "failed to allocate for range 0: no IP addresses available in range set: 10.0.0.1-10.0.0.3",
-      details: `every address has a file in "…"; GC, or "cni ipam release", frees those of containers that are gone ${toolHint}`,
+      details: `every address has a file in "…"; GC, or "cni ipam release", frees those of deleted containers ${toolHint}`,
     })
   })
 
@@ -62,7 +62,7 @@ describe("an ADD is refused", () => {
     [
       ["10.0.0.3"],
       "failed to allocate for range 0: requested IP address 10.0.0.3 is not available in range set 10.0.0.1-10.0.0.4",
-      "reserved for an owner that cannot be read; asked for by container b, interface eth0",
+      "reserved for an unreadable owner; asked for by container b, interface eth0",
     ],
   ])("for the requested addresses %j", (texts, message, details) => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.4" }], [{ subnet: "fd00::/126" }])
@@ -81,8 +81,8 @@ describe("an ADD is refused", () => {
   })
 
   test.each([
-    [undefined, "container a, interface eth0 was added before and not deleted"],
-    [here, "container a, interface eth0 was added before and not deleted; its network namespace is /proc/self/ns/net"],
+    [undefined, "container a, interface eth0 was already added and not deleted"],
+    [here, "container a, interface eth0 was already added and not deleted; its network namespace is /proc/self/ns/net"],
   ])("for a container that has an address, in namespace %j", (netns, details) => {
     using store = new TemporaryStore([{ subnet: "fd00::/126" }], small)
     store.add("a", netns && { netns })
@@ -113,7 +113,7 @@ describe("an ADD is refused", () => {
     })
     expect(store.log).toEqual([
       expect.stringMatching(
-        /^Cannot write the reservation to disk; it stays: .*Cannot release the addresses of container a, interface eth0/,
+        /^Cannot write the reservation to disk; keeping the previous one: .*Cannot release the addresses of container a, interface eth0/,
       ),
     ])
   })
@@ -124,7 +124,9 @@ describe("what was done besides is told", () => {
     using store = new TemporaryStore(small, [{ subnet: "fd00::/126" }])
     store.add("a", { netns: gone })
     expect(store.add("a")).toEqual(["10.0.0.2", "fd00::2"])
-    expect(store.log).toEqual(["container a, interface eth0 is gone without DEL: it gets 10.0.0.2, fd00::2 again"])
+    expect(store.log).toEqual([
+      "container a, interface eth0 was deleted without DEL: its new ADD gets 10.0.0.2, fd00::2 again",
+    ])
   })
 
   test("of containers left over from an earlier boot", () => {
@@ -153,7 +155,9 @@ describe("what was done besides is told", () => {
         ? (eio("open") as never)
         : kernelFiles.open(path, flags, mode)
     expect(store.add("b", { files: { ...kernelFiles, open } })).toEqual(["10.0.0.3"])
-    expect(store.log).toEqual([expect.stringMatching(/^Cannot note the last reserved address: open test: .* \(EIO\)$/)])
+    expect(store.log).toEqual([
+      expect.stringMatching(/^Cannot record the last reserved address: open test: .* \(EIO\)$/),
+    ])
   })
 
   test("of what a killed ADD has left that cannot be removed", () => {
@@ -178,7 +182,7 @@ describe("STATUS", () => {
     const cannot = `Cannot reserve addresses in "${store.directory}"`
     expect(store.log).toEqual([
       `${cannot}: range set 0 (10.0.0.1-10.0.0.3) is full, 2 of 2 addresses used; ` +
-        `"cni ipam ls" shows who holds them, and GC frees those of containers that are gone ${toolHint}`,
+        `"cni ipam ls" shows their holders, and GC frees those of deleted containers ${toolHint}`,
     ])
   })
 

@@ -32,7 +32,7 @@ function takeBack(store: Store, owner: LeaseOwner): void {
   try {
     release(store, owner)
   } catch (error) {
-    store.log(`Cannot write the reservation to disk; it stays: ${error}`)
+    store.log(`Cannot write the reservation to disk; keeping the previous one: ${error}`)
   }
 }
 

@@ -416,7 +416,7 @@ describe("torn and foreign files", () => {
     write(store, "10.0.0.2", "kept for the printer")
     mkdirSync(store.path("10.0.0.3"))
     expect(refusalOf(() => store.add("a")).message).toContain("no IP addresses available")
-    expect(store.log[0]).toContain("is not a reservation: left alone")
+    expect(store.log[0]).toContain("is not a reservation: the file is kept")
     store.keep([])
     expect(store.addresses()).toEqual(["10.0.0.2", "10.0.0.3"])
   })

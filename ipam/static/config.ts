@@ -50,7 +50,7 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     keys: "`addresses[].address`",
     paths: ["ipam.addresses[].address"],
     type: "address with prefix",
-    meaning: "required; host bits stay",
+    meaning: "required; host bits are kept",
   },
   {
     keys: "`addresses[].gateway`",
@@ -62,13 +62,13 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     keys: "`routes`",
     paths: ["ipam.routes"],
     type: "list",
-    meaning: "answered as written: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`; equal ones stay",
+    meaning: "copied to the result: `dst`, `gw`, `mtu`, `advmss`, `priority`, `table`, `scope`; duplicates are kept",
   },
   {
     keys: "`dns`",
     paths: ["ipam.dns"],
     type: "object",
-    meaning: "answered as written: `nameservers`, `domain`, `search`, `options`",
+    meaning: "copied to the result: `nameservers`, `domain`, `search`, `options`",
   },
   { keys: "`IP` in `CNI_ARGS`", paths: [], type: "addresses, separated by commas", meaning: "added to `addresses`" },
   {
@@ -81,13 +81,13 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     keys: "`args.cni.ips` (top level)",
     paths: ["args.cni.ips"],
     type: "list of addresses with prefix",
-    meaning: "instead of all the above; without gateways",
+    meaning: "replaces all of the above; without gateways",
   },
   {
     keys: "`runtimeConfig.ips` (top level)",
     paths: ["runtimeConfig.ips"],
     type: "the same",
-    meaning: "also instead of `args.cni.ips`",
+    meaning: "also replaces `args.cni.ips`",
   },
 ]
 
@@ -178,7 +178,7 @@ function replacement(texts: readonly string[], networks: readonly Cidr[]): IpCon
 
 /** Why an address without a prefix length cannot be used. */
 function withoutNetwork(text: string): string {
-  return parseIp(text) ? 'no network of "ipam.addresses" holds it, so its prefix length is unknown' : ""
+  return parseIp(text) ? 'no network of "ipam.addresses" contains it, so its prefix length is unknown' : ""
 }
 
 function ipConfig(address: string, gateway = "", expectation: string): IpConfig {
@@ -211,7 +211,7 @@ function checkAddresses(ips: readonly IpConfig[], version: string): void {
   if (v4 <= 1 && v6 <= 1) return
   throw invalid(
     `CNI version ${version} does not support more than 1 address per family`,
-    `there are ${v4} IPv4 and ${v6} IPv6 addresses`,
+    `it has ${v4} IPv4 and ${v6} IPv6 addresses`,
   )
 }
 

@@ -52,7 +52,7 @@ describe("limits", () => {
     const error = refusalOf(() => void read({ egressRate: 0, egressBurst: 8 }))
     expect([error.message, error.details]).toEqual([
       "if burst is set, rate must also be set",
-      '"egressBurst" is set, and "egressRate" is missing, or is 0',
+      '"egressBurst" is set, but "egressRate" is missing or 0',
     ])
   })
 

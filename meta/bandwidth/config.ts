@@ -38,14 +38,14 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ingressBurst", "egressBurst"],
     default: "20 ms at the rate, at least 32 KiB",
-    meaning: "amount that may pass at once after a pause: bits, or text with a unit; less than 4 GiB",
+    meaning: "largest burst: bits, or text with a unit; less than 4 GiB",
   },
   { paths: ["shapedSubnets"], default: "none", meaning: "only traffic with peers in these subnets is limited" },
   { paths: ["unshapedSubnets"], default: "none", meaning: "traffic with peers in these subnets is not limited" },
   {
     paths: ["shapeIn"],
-    default: "the host, where the interface is a veth whose other end is there",
-    meaning: "`host` or `container`: on which side the limits are",
+    default: "the host for a veth with its other end there, otherwise the container",
+    meaning: "`host` or `container`: the side of the limits",
   },
   {
     paths: [
@@ -58,7 +58,7 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
       "runtimeConfig.bandwidth.unshapedSubnets",
     ],
     default: "none",
-    meaning: "the same, from the runtime, for the capability `bandwidth`",
+    meaning: "the same keys from the runtime, for the capability `bandwidth`",
   },
 ]
 
@@ -121,7 +121,7 @@ function limitOf(
   if (rate === undefined && burst === undefined) return undefined
   if (rate === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "if burst is set, rate must also be set", {
-      details: `"${burstKey}" is set, and "${rateKey}" is missing, or is 0`,
+      details: `"${burstKey}" is set, but "${rateKey}" is missing or 0`,
     })
   }
   if (rate < 8) throw invalidConfig(rateKey, "8 bits per second or more", rate)
@@ -139,7 +139,7 @@ function subnetsOf({ shapedSubnets = [], unshapedSubnets = [] }: Entry): Subnets
   if (shapedSubnets.length > 0 && unshapedSubnets.length > 0) {
     throw new CniError(
       Code.InvalidNetworkConfig,
-      'Cannot use "shapedSubnets" and "unshapedSubnets" together: either all others are limited, or none',
+      'Cannot use "shapedSubnets" and "unshapedSubnets" together: set only one of them',
     )
   }
   const areShaped = shapedSubnets.length > 0

@@ -48,7 +48,7 @@ export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, und
   let made: Link | undefined
   try {
     addAliasedLink(route, spec, ownerComment(owner))
-    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // it has another name by then
+    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // it was renamed by then
   } catch (cause) {
     const details = isErrno(cause, "EOPNOTSUPP") ? noKind("ifb") : String(cause)
     throw new CniError(Code.Internal, `Cannot create ifb "${name}"`, { details, cause })

@@ -65,7 +65,7 @@ export class Sides implements Disposable {
     const { host, sandbox, inside, link } = this
     const { ifName, netns, network } = this.#call
     if (!sandbox || !inside || !link) {
-      throw new CniError(Code.Internal, `Cannot limit "${ifName}" in "${netns}": there is no such interface`)
+      throw new CniError(Code.Internal, `Cannot limit "${ifName}" in "${netns}": the interface does not exist`)
     }
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: network.prevResult }
     const end = shapeIn === "container" ? undefined : findHostEnd(host, sandbox, link)
@@ -76,7 +76,7 @@ export class Sides implements Disposable {
       return limitedPlace(config, { ...common, route: inside, link, isInside: true })
     }
     throw new CniError(Code.InvalidNetworkConfig, `Cannot limit "${ifName}" on the host: it has no peer there`, {
-      details: `it is of kind "${link.kind}": leave "shapeIn" out, or set it to "container"`,
+      details: `it is of kind "${link.kind}": remove "shapeIn", or set it to "container"`,
     })
   }
 

@@ -51,7 +51,7 @@ export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Un
 function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: number; priority: number } {
   try {
     addIngress(route, link)
-    undo.defer(`watch what "${link.name}" receives`, () => deleteQdisc(route, link, TC_H_INGRESS))
+    undo.defer(`watch the packets that "${link.name}" receives`, () => deleteQdisc(route, link, TC_H_INGRESS))
     return { parent: INGRESS_HANDLE, priority: 1 }
   } catch (error) {
     if (!isErrno(error, "EEXIST")) throw error

@@ -115,7 +115,7 @@ function reasonOf(route: NetlinkSocket, device: Device, kind: string, cause: unk
   if (isErrno(cause, "ENOENT")) return `the kernel has no ${kind}: load the module "sch_${kind}": ${cause}`
   if (!isErrno(cause, "EEXIST")) return String(cause)
   const found = describeQdisc(findQdisc(route, device, TC_H_ROOT))
-  return `there is a qdisc of another program: ${found}; "tc qdisc del dev ${device.name} root" removes it`
+  return `it has a qdisc of another program: ${found}; "tc qdisc del dev ${device.name} root" removes it`
 }
 
 /** Compares what limits a link with what shall limit it. Throws a `CniError` that names the first difference. */

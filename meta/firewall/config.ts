@@ -44,7 +44,7 @@ export const firewallFields = {
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],
-    default: "firewalld where it runs, else nftables",
+    default: "firewalld if it is running, otherwise nftables",
     meaning: "`nftables`, `iptables` or `firewalld`",
   },
   {
@@ -76,7 +76,7 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
   if (isOwnChain(iptablesAdminChainName))
     throw invalidConfig("iptablesAdminChainName", "a name of its own", iptablesAdminChainName)
   return {
-    /** Undefined: firewalld where it runs, else nftables, else iptables. */
+    /** Undefined: firewalld if it is running, otherwise nftables, else iptables. */
     backend: read.backend || undefined,
     /** The chain of the administrator's rules, in each packet filter. */
     iptablesAdminChainName,

@@ -41,7 +41,7 @@ const feature: Feature<ZonedSpec> = {
   key: "backend",
 }
 
-const NO_FIREWALLD = 'firewalld is not running, or its bus cannot be reached, and "backend" asks for it'
+const NO_FIREWALLD = 'firewalld is not running, or its bus is unreachable, but "backend" requires it'
 
 /**
  * The traffic of containers in the thread's namespace: accepted, and separated by policies. If firewalld runs or is

@@ -71,7 +71,7 @@ test("a bus that does not let us in, or does not answer, is an error, and closed
   for (const find of [refuse, () => silent.bus])
     expect(refusalOf(() => Firewalld.find(find))).toMatchObject({
       code: 999,
-      message: "Cannot ask the system bus for firewalld",
+      message: "Cannot query the system bus for firewalld",
       details: expect.stringContaining("Cannot authenticate at the system bus"),
     })
   expect(silent.state.closed).toBe(1)

@@ -32,7 +32,7 @@ export class Firewalld implements Disposable {
       return undefined
     } catch (cause) {
       bus?.[Symbol.dispose]()
-      throw new CniError(Code.Internal, "Cannot ask the system bus for firewalld", { cause })
+      throw new CniError(Code.Internal, "Cannot query the system bus for firewalld", { cause })
     }
   }
 

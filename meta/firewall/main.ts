@@ -86,7 +86,7 @@ function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} firewall rules: prevResult is missing`, {
     details:
-      "firewall must be called as chained plugin: it filters for a container that an earlier plugin has connected",
+      "firewall must be called as chained plugin: it filters packets of a container that an earlier plugin connected",
   })
 }
 

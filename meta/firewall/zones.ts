@@ -142,7 +142,7 @@ export function removeSources(firewalld: Firewalld, sources: readonly Source[], 
       failures.push(error)
     }
   }
-  tell(failures, "firewalld forgets it when it is reloaded or restarted", log)
+  tell(failures, "firewalld loses it when it is reloaded or restarted", log)
 }
 
 function reasonOf(error: unknown): string {
@@ -163,7 +163,7 @@ export function checkSources(firewalld: Firewalld, sources: readonly Source[]): 
     const what = `Cannot find the address ${source} in zone "${zone}" of firewalld`
     const found = present.join(", ") || "none"
     throw new CniError(Code.Internal, `${what}: expected it among its sources; found ${found}`, {
-      details: "firewalld forgets sources when it is reloaded; the next ADD of any container adds all of them again",
+      details: "firewalld loses sources when it is reloaded; the next ADD of any container adds all of them again",
     })
   }
 }

@@ -23,11 +23,11 @@ export const flannelFields = { subnetFile: path, dataDir: path } as const satisf
 
 /** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
-  { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file about the node" },
+  { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file with the node's subnet" },
   {
     paths: ["dataDir"],
     default: "`/var/lib/cni/flannel`",
-    meaning: "where the delegates' configurations are kept until DEL",
+    meaning: "directory of the delegates' configurations, which are kept until DEL",
   },
   {
     paths: ["delegate"],
@@ -37,7 +37,7 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ipam"],
     default: "`{}`",
-    meaning: "keys of the delegate's `ipam`; `routes` come before those to the networks, `ranges` are replaced",
+    meaning: "keys of the delegate's `ipam`; `routes` precede the routes to the networks, `ranges` are replaced",
   },
   { paths: ["runtimeConfig"], default: "none", meaning: "passed to the delegate unchanged" },
 ]

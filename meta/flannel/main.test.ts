@@ -54,8 +54,8 @@ describe("CHECK", () => {
       code: 999,
       message: "Check of the subnet failed: expected 10.244.1.0/24, found 10.244.7.0/24",
       details:
-        "the subnet of this node was 10.244.1.0/24 and is 10.244.7.0/24: remove the containers with addresses of the former one, " +
-        "then the bridge if it has its gateway",
+        "the subnet of this node changed from 10.244.1.0/24 to 10.244.7.0/24: delete the containers with addresses of the former subnet, " +
+        "then the bridge if it has the former gateway",
     })
     expect(node.called).toEqual([])
   })
@@ -129,7 +129,7 @@ describe("STATUS", () => {
     expect(node.log).toEqual([])
     node.moveTo("10.244.7.1/24")
     node.run("STATUS")
-    const advice = "the subnet of this node was 10.244.1.0/24 and is 10.244.7.0/24: remove"
+    const advice = "the subnet of this node changed from 10.244.1.0/24 to 10.244.7.0/24: delete"
     expect(node.log).toEqual([expect.stringContaining(advice)])
     for (const [details, expected] of [
       ["why", `why; ${advice}`],

@@ -101,8 +101,8 @@ function changed(kept: JsonObject | undefined, subnets: readonly string[]): stri
 }
 
 function whatToDo(former: readonly string[], now: readonly string[]): string {
-  const change = `the subnet of this node was ${former.join(", ")} and is ${now.join(", ")}`
-  return `${change}: remove the containers with addresses of the former one, then the bridge if it has its gateway`
+  const change = `the subnet of this node changed from ${former.join(", ")} to ${now.join(", ")}`
+  return `${change}: delete the containers with addresses of the former subnet, then the bridge if it has the former gateway`
 }
 
 /**
@@ -198,7 +198,7 @@ function collectGarbage(call: Call, config: FlannelConfig, attachments: readonly
     failures.attempt(`collect the garbage of "${type}"`, () => call.delegate.gc(type, bytes))
   }
   if (!failures.any)
-    failures.attempt("forget what is gone", () => configs.removeStale(name, ownersOf(name, attachments)))
+    failures.attempt("remove stale records", () => configs.removeStale(name, ownersOf(name, attachments)))
   failures.throwIfAny()
 }
 

@@ -57,7 +57,7 @@ describe("what is wrong is named:", () => {
 })
 
 test("what is wrong comes with where to look", () => {
-  const where = "look at the log of the flannel pod of this node"
+  const where = "read the log of this node's flannel pod"
   expect(refusalOf(() => void parse("FLANNEL_MTU=x")).details).toBe(
     `it needs a network, a subnet, and all other keys; ${where}`,
   )

@@ -19,7 +19,7 @@ const MTU = "FLANNEL_MTU"
 const IPMASQ = "FLANNEL_IPMASQ"
 const knownKeys: readonly string[] = [...networkKeys, ...subnetKeys, MTU, IPMASQ]
 
-const WHERE_TO_LOOK = "look at the log of the flannel pod of this node"
+const WHERE_TO_LOOK = "read the log of this node's flannel pod"
 
 /**
  * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 naming the key if it is invalid.

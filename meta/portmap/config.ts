@@ -88,14 +88,14 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
     paths: ["snat"],
     default: "true",
     meaning:
-      "flows from the container itself, its own network and 127.0.0.0/8 get the host's address, so that answers come back",
+      "flows from the container itself, its own network and 127.0.0.0/8 get the host's address as source, so that answers return",
   },
-  { paths: ["masqAll"], default: "false", meaning: "all flows get the host's address" },
+  { paths: ["masqAll"], default: "false", meaning: "all flows get the host's address as source" },
   {
     paths: ["conditionsV4", "conditionsV6"],
     default: "none",
     meaning:
-      "additional conditions for packets, as `nft` writes them, or as `iptables` if the first begins with `-` or `!`",
+      "additional conditions for packets, in the syntax of `nft`, or of `iptables` if the first begins with `-` or `!`",
   },
   { paths: ["markMasqBit"], default: "13", meaning: "iptables: the bit that marks packets for the masquerade" },
   {
@@ -113,7 +113,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
   const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)
   if (!lenient && read.externalSetMarkChain && read.markMasqBit !== undefined) {
-    throw invalidConfig("markMasqBit", "nothing together with externalSetMarkChain", read.markMasqBit)
+    throw invalidConfig("markMasqBit", "cannot be combined with externalSetMarkChain", read.markMasqBit)
   }
   const isUnreadable = read.runtimeConfig === undefined && (member(raw, "runtimeConfig") ?? null) !== null
   const portMappings: readonly Mapping[] = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
@@ -208,7 +208,7 @@ function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Back
     Code.InvalidNetworkConfig,
     `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} supports it, and the backend is ${asked}`,
     {
-      details: read.backend ? `"backend" says so` : `${options[asked].map((key) => `"${key}"`).join(", ")} asks for it`,
+      details: read.backend ? `"backend" says so` : `${options[asked].map((key) => `"${key}"`).join(", ")} requires it`,
     },
   )
 }

@@ -54,7 +54,7 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
     Code.Internal,
     `Cannot map ports by nftables: kube-proxy works in mode ipvs, with the link "${KUBE_IPVS_LINK}"`,
     {
-      details: `the ports would take the traffic of services; set "backend" to "iptables", with conditions in its language`,
+      details: `the ports would receive the traffic of services; set "backend" to "iptables", and write conditions in its syntax`,
     },
   )
 }
@@ -176,7 +176,7 @@ export class Hostports implements Disposable {
     failures.attempt("flush UDP conntrack entries", () =>
       onFlows(this.#filter, (socket) => flushEntriesOf(socket, removed)),
     )
-    failures.attempt("switch off route_localnet", () => {
+    failures.attempt("disable route_localnet", () => {
       if (stillOn.length > 0) throw localnetStays(stillOn)
     })
   }

@@ -78,7 +78,7 @@ function tryGuardOpenLinks(call: Call): void {
   try {
     guardOpenLinks(call)
   } catch (error) {
-    call.log(`Cannot guard 127.0.0.0/8, opened by route_localnet: ${error}`)
+    call.log(`Cannot protect 127.0.0.0/8, exposed by route_localnet: ${error}`)
   }
 }
 
@@ -129,8 +129,7 @@ function gcPortmap({ network: { name } }: Call, _config: PortmapConfig, attachme
 function requirePrevResult({ network: { prevResult }, verb }: Call): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Cannot ${verb} port mappings: prevResult is missing`, {
-    details:
-      "portmap must be called as chained plugin: it maps ports to a container that an earlier plugin has connected",
+    details: "portmap must be called as chained plugin: it maps ports to a container that an earlier plugin connected",
   })
 }
 

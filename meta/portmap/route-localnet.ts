@@ -89,8 +89,8 @@ export function switchLocalnetOff(links: readonly string[], before: readonly str
 /** Returns the error for interfaces whose setting stays on. */
 export function localnetStays(links: readonly string[]): CniError {
   const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
-  return new CniError(Code.Internal, `Cannot switch off ${what}: /proc/sys cannot be written`, {
-    details: "the guard still blocks access to 127.0.0.0/8; the next DEL or GC tries again",
+  return new CniError(Code.Internal, `Cannot disable ${what}: /proc/sys is not writable`, {
+    details: "the rules still block access to 127.0.0.0/8; the next DEL or GC tries again",
   })
 }
 

@@ -20,12 +20,12 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["addSourceHints"],
     default: "false",
-    meaning: "also keeps the networks in table `main`, each with its address as source",
+    meaning: "also keeps the routes to the networks in table `main`, each with its address as source",
   },
   {
     paths: ["table"],
     default: "none",
-    meaning: "makes only rules, to this table; other programs make its routes, and the other keys do not count",
+    meaning: "only adds rules for this table; other programs add its routes, and the other keys have no effect",
   },
 ]
 

@@ -46,7 +46,7 @@ function addSourceRouting(call: InsideCall, config: SbrConfig): Answered {
 function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, "This plugin must be called as chained plugin", {
-    details: `there is no "${ifName}" to route by: put sbr after the plugin that creates it`,
+    details: `"${ifName}" does not exist: put sbr after the plugin that creates it`,
   })
 }
 
@@ -68,7 +68,7 @@ function requireAddresses(prevResult: Result, call: InsideCall): ResultAddress[]
 function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall): Link {
   const link = findLink(inside, ifName)
   const what = `Cannot route by source on "${ifName}" in "${netns}"`
-  if (!link) throw new CniError(Code.Internal, `${what}: there is no such interface`)
+  if (!link) throw new CniError(Code.Internal, `${what}: the interface does not exist`)
   const { master } = link.attributes
   const vrf = master ? findLink(inside, master as Ifindex) : undefined
   if (vrf?.kind !== "vrf") return link
@@ -130,7 +130,7 @@ function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   const failures = new Failures(call.log)
   const rules = failures.attempt("find the rules", () => findRulesToDelete(inside, link, call, table)) ?? []
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
-  if (link) failures.attempt("put the routes back", () => restoreRoutes(inside, link, withTables))
+  if (link) failures.attempt("restore the routes", () => restoreRoutes(inside, link, withTables))
   // The rules lead the next DEL to the tables whose routes it may be able to move back.
   if (!failures.mayPass) failures.attempt("delete the rules", () => deleteRules(inside, rules))
   failures.throwIfAny()

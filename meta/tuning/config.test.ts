@@ -82,7 +82,7 @@ test("wrong values are code 7 with the key, bad CNI_ARGS code 4 with the pair", 
   expect(refusal({ dataDir: "/a\0b" }).message).toContain('"dataDir"')
   expect(refusal({ sysctl: ["net.ipv4.ip_forward"] }).message).toContain('"sysctl"')
   expect(refusal({ sysctl: [] }).message).toContain("expected an object")
-  expect(refusal({ sysctl: { "net.ipv4.ip_forward": 1 } }).message).toContain("its value as text")
+  expect(refusal({ sysctl: { "net.ipv4.ip_forward": 1 } }).message).toContain("its value as a string")
   expect(refusal({ args: { cni: { mac: "zz" } } }).message).toContain('"args.cni.mac"')
   expect(refusal({ runtimeConfig: { mac: "zz" } }).message).toContain('"runtimeConfig.mac"')
   expect(refusal({}, "MAC=zz")).toMatchObject({ code: 4 })

@@ -18,7 +18,7 @@ const DATA_DIRECTORY = "/run/cni/tuning"
 
 /** The keys that are allowed at the top and in `args.cni`. */
 const settings = {
-  sysctl: { kind: "record", of: { kind: "text", expected: "its value as text" } },
+  sysctl: { kind: "record", of: { kind: "text", expected: "its value as a string" } },
   mac: macAddressOrNone,
   mtu: { kind: "integer", min: 0, max: 2 ** 31 - 1 },
   promisc: { kind: "boolean" },
@@ -39,7 +39,7 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["sysctl"],
     default: "none",
-    meaning: "settings below `net.` and their values as text, set in this order in the container's namespace",
+    meaning: "settings below `net.` and their values as strings, written in this order in the container's namespace",
   },
   { paths: ["mac"], default: "as it is", meaning: "hardware address, in any of the usual spellings" },
   {
@@ -47,11 +47,11 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
     default: "0: as it is",
     meaning: "MTU of the interface, and of the host's end of a veth pair unless that harms others: see below",
   },
-  { paths: ["promisc"], default: "false: as it is", meaning: "true switches promiscuous mode on" },
+  { paths: ["promisc"], default: "false: as it is", meaning: "true enables promiscuous mode" },
   {
     paths: ["allmulti"],
     default: "as it is",
-    meaning: "true and false switch the reception of all multicast frames on and off",
+    meaning: "true and false enable and disable the reception of all multicast frames",
   },
   { paths: ["txQLen"], default: "as it is", meaning: "length of the transmit queue in packets; 0 is a length" },
   {

@@ -178,7 +178,7 @@ function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
 function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Result {
   if (prevResult) return prevResult
   throw new CniError(Code.InvalidNetworkConfig, `Required prevResult missing: there is no "${ifName}" to tune`, {
-    details: "tuning changes the interface of an earlier plugin of the chain; it cannot be the first",
+    details: "tuning changes the interface of an earlier plugin of the chain; it cannot be the first plugin",
   })
 }
 

@@ -102,7 +102,7 @@ export function restoreSysctls(
       if (was === undefined) continue
       // ENOENT: it was removed with its interface.
       const restore = () => unlessErrno(() => writeSysctl(path, was), "ENOENT")
-      report.attempt(`set sysctl "${path}" back to "${was}"`, restore)
+      report.attempt(`restore sysctl "${path}" to "${was}"`, restore)
     }
   }
 }

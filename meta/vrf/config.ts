@@ -15,12 +15,12 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vrfname"],
     default: "required",
-    meaning: "the VRF, a link of the container; created if it does not exist. Several interfaces may be in one",
+    meaning: "the VRF, a link of the container; created if it does not exist. Several interfaces may share one VRF",
   },
   {
     paths: ["table"],
     default: "0: a free one",
-    meaning: "its routing table. An existing VRF has to have this table. Two VRFs may share one",
+    meaning: "its routing table. An existing VRF must have this table. Two VRFs may share a table",
   },
 ]
 

@@ -125,7 +125,7 @@ export function deleteEmptyOrphans(stale: {
   const isStale = staleOf(stale.network, stale.valid)
   const isOrphan = ({ attributes: { alias } }: Link) => alias !== undefined && isStale(alias)
   const failures = new Failures(stale.log) // one container that changes its links all the time is not to keep those of others
-  failures.attempt("look into all containers", () =>
+  failures.attempt("list the links of all containers", () =>
     forEachNsid((host, nsid) =>
       failures.attempt(`delete VRFs in nsid ${nsid}`, () => {
         const orphans = listLinksInside(host, nsid, isOrphan, { kind: "vrf" })

@@ -175,7 +175,7 @@ function restoreAddresses(inside: NetlinkSocket, link: Link, addresses: readonly
   const lost = addresses.filter(({ ip }) => !present.has(keyOf(ip)))
   for (const { request, error } of executeAll(inside, lost.map(toRestoreAddress))) {
     if (isErrno(error, "EEXIST")) continue // the kernel creates a link-local one itself
-    throw new CniError(Code.Internal, `Cannot give "${link.name}" its addresses back: ${request.what}`, {
+    throw new CniError(Code.Internal, `Cannot restore the addresses of "${link.name}": ${request.what}`, {
       cause: error,
     })
   }
@@ -207,7 +207,7 @@ function waitForAddresses(
     isAbout(wanted),
   )
   if (ready) return
-  const reason = `it is not ready in table ${table} within ${ADDRESSES_DEADLINE_MS} ms`
+  const reason = `it was not ready in table ${table} within ${ADDRESSES_DEADLINE_MS} ms`
   throw new CniError(
     Code.TryAgainLater,
     `Cannot use ${missing.map(({ ip }) => formatIp(ip)).join(", ")} on "${link.name}": ${reason}`,

@@ -111,7 +111,7 @@ export function deleteOrphans(
  */
 export function deleteInContainers(kind: LinkKind, isStale: (alias: string) => boolean, log: (line: string) => void) {
   const failures = new Failures(log) // a container that changes its links all the time must not protect those of others
-  failures.attempt("look into all containers", () =>
+  failures.attempt("list the links of all containers", () =>
     forEachNsid((host, nsid) => {
       failures.attempt(`delete all stale links of kind "${kind}" in nsid ${nsid}`, () =>
         deleteEach(host, listLinksInside(host, nsid, hasAlias(isStale), { kind }), nsid),

@@ -79,7 +79,7 @@ test("without a default route there is none to choose; its link may be gone, too
 
 test.each([
   [false, undefined],
-  [true, 'it is looked for in the container: "linkInContainer" says so'],
+  [true, '"linkInContainer" is set, so only the container was searched'],
 ])(
   "a master that does not exist is code 7; that it is looked for in the container, %p, is told",
   (isInside, details) => {
@@ -168,7 +168,7 @@ test.each([
 // EBUSY, EEXIST, EINVAL, EOPNOTSUPP, EPERM; <asm-generic/errno.h>
 test.each([
   ["macvlan", 16, 999, '"eth1" is a port of a bridge or a bond, or has links of another kind on it: '],
-  ["macvlan", 22, 999, '"eth1" cannot have a macvlan, or has one that leaves no room for others: '],
+  ["macvlan", 22, 999, '"eth1" cannot have a macvlan, or has one that excludes others: '],
   ["macvlan", 95, 999, 'the kernel has no macvlan: load the module "macvlan": '],
   ["ipvlan", 95, 999, 'the kernel has no ipvlan: load the module "ipvlan": '],
   ["vlan", 95, 999, '"eth1" cannot have VLANs, or the kernel has no vlan: load the module "8021q": '],

@@ -81,7 +81,7 @@ export function requireParent(route: NetlinkSocket, name: string | undefined, is
     })
   }
   throw new CniError(Code.InvalidNetworkConfig, `Cannot find the master interface "${name}"`, {
-    details: isInside ? 'it is looked for in the container: "linkInContainer" says so' : "",
+    details: isInside ? '"linkInContainer" is set, so only the container was searched' : "",
   })
 }
 
@@ -186,7 +186,7 @@ function reasons(kind: InterfaceKind, parent: Link | undefined): [errno: ErrnoNa
   if (kind === "vlan") return [["EOPNOTSUPP", `"${parent.name}" cannot have VLANs, or ${noKind(kind)}`]]
   return [
     ["EBUSY", `"${parent.name}" is a port of a bridge or a bond, or has links of another kind on it`],
-    ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that leaves no room for others`],
+    ["EINVAL", `"${parent.name}" cannot have a ${kind}, or has one that excludes others`],
     missing,
   ]
 }

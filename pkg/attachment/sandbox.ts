@@ -68,7 +68,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   if (owner !== undefined && isOwn(owner)) return false // usually the only request
   let hasOther = false
   for (const link of listLinks(inside, mayHaveOwner)) {
-    inside.step("tell whose the links are")
+    inside.step("determine the owner of the links")
     const other = inside.spend(() => ownerOfLink(host, sandbox, link, given))
     if (other !== undefined && isOwn(other)) return false
     hasOther ||= other !== undefined

@@ -53,7 +53,7 @@ const stuck = () => {
 
 test.each([
   ["del", 'Cannot detach "eth0"', "static DEL is refused"],
-  ["gc", "Cannot detach remains of other attachments", "static GC is refused"],
+  ["gc", "Cannot detach leftovers of other attachments", "static GC is refused"],
 ] as const)("%s goes on after a step that fails, and names every one at the end", (verb, detach, ipam) => {
   const refused = `static ${verb.toUpperCase()}`
   const events = run(verb, { detach: stuck, detachOrphans: stuck }, { ...withIpam("static"), refused })

@@ -204,7 +204,7 @@ function collectGarbage<C extends AttachmentConfig>(
   for (const rules of plugin.rules?.(filter) ?? []) rules.gc(network, valid, failures)
   const { kind } = plugin
   if (kind) failures.attempt("delete orphaned interfaces", () => deleteOrphans({ network, valid, log: call.log }, kind))
-  failures.attempt("detach remains of other attachments", () => plugin.detachOrphans?.(call, valid))
+  failures.attempt("detach leftovers of other attachments", () => plugin.detachOrphans?.(call, valid))
   if (!usesInterface) failures.attempt("release stale addresses", () => ipam.gc(call))
   failures.throwIfAny()
 }

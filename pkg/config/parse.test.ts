@@ -84,10 +84,10 @@ test("a quantity is a number, however large, or a text, and what its reader make
 })
 
 test("the keys of a record are kept as they are written, __proto__ among them", () => {
-  const sysctl = { kind: "record", of: { kind: "text", expected: "its value as text" } } as const
+  const sysctl = { kind: "record", of: { kind: "text", expected: "its value as a string" } } as const
   const raw = JSON.parse('{"SYSCTL": {"Net/A": "1", "__proto__": "2"}}')
   expect(JSON.stringify(parseConfig({ sysctl }, raw))).toBe('{"sysctl":{"Net/A":"1","__proto__":"2"}}')
-  expect(refusal({ sysctl: { a: null } }, { sysctl }).message).toContain('"sysctl.a": expected its value as text')
+  expect(refusal({ sysctl: { a: null } }, { sysctl }).message).toContain('"sysctl.a": expected its value as a string')
   expect(refusal({ sysctl: [] }, { sysctl }).message).toContain("expected an object")
 })
 

@@ -160,7 +160,7 @@ test.each([
     ["x".repeat(9000)],
     "Cannot authenticate at the system bus: its answer is too long",
   ],
-  ["closes the connection", [welcome, "end"], "it has closed the connection"],
+  ["closes the connection", [welcome, "end"], "it closed the connection"],
   ["answers with other bytes", [welcome, "HTTP/1.1 400 Bad Request\r\n"], "not the beginning of a D-Bus message"],
   ["answers a third thing", [welcome, answerTo(1).with(17, 66)], "neither a value nor an error"],
 ])("a bus that %s is an error", async (_, answers, says) => {

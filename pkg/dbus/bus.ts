@@ -189,7 +189,7 @@ export class Bus implements Disposable {
   #receiveMore(): void {
     const into = new Uint8Array(4096)
     const count = read(this.#socket.fd, into)
-    if (count === 0) throw new DbusError("Cannot use the system bus: it has closed the connection")
+    if (count === 0) throw new DbusError("Cannot use the system bus: it closed the connection")
     const all = new Uint8Array(this.#received.length + count)
     all.set(this.#received)
     all.set(into.subarray(0, count), this.#received.length)

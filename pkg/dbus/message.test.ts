@@ -39,7 +39,7 @@ test("a call has the bytes of dbus-send's", () => {
   expect(encodeCall({ ...zone, member: "addSource", args: ["trusted", "10.1.0.2/32"] }, 2)).toEqual(addSource)
 })
 
-test("answers are read: a text, a list of texts, an error with its name", () => {
+test("answers are read: a text, a list of strings, an error with its name", () => {
   expect(decodeMessage(added)).toEqual({
     type: 2,
     replySerial: 2,

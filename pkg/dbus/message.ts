@@ -33,7 +33,7 @@ export interface MethodCall {
   args: readonly string[]
 }
 
-/** A value of a supported type: text, number, boolean, and a list of texts. */
+/** A value of a supported type: text, number, boolean, and a list of strings. */
 export type Value = string | number | boolean | string[]
 
 /** A message of the bus, with the fields that a caller of a method needs. */

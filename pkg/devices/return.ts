@@ -99,7 +99,7 @@ export function returnOrphans(network: string, valid: readonly Owner[]): void {
   const failures = new Failures()
   for (const owner of records.listOwners(network)) {
     if (kept.has(ownerComment(owner))) continue
-    failures.attempt(`give back the device of ${ownerComment(owner)}`, () => {
+    failures.attempt(`return the device of ${ownerComment(owner)}`, () => {
       const record = records.read(owner)
       if (record) returnRecorded(host, { owner, record })
       else records.remove(owner)

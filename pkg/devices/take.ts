@@ -78,7 +78,7 @@ function refuseSecondDevice(
     {
       details: isThere
         ? "DEL that attachment first"
-        : "the container has moved it to a namespace of its own: run DEL for that attachment when the container has ended",
+        : "the container moved it to another namespace: run DEL for that attachment when the container has ended",
     },
   )
 }

@@ -72,7 +72,7 @@ test.each<[string, () => unknown]>([
   ["expected an array of 8 bytes", () => engine.rt_sigprocmask(0, new Uint8Array(7), 8)],
   ["expected 4096 instructions at most", () => engine.attachFilter(-1, new Uint8Array(8 * 4097))],
   ["expected 8 descriptors at most", () => engine.sendDescriptors(-1, new Int32Array(9))],
-  ["expected an array of texts", () => engine.startProcess("/bin/true", "x" as never, [], null, none, 0)],
+  ["expected an array of strings", () => engine.startProcess("/bin/true", "x" as never, [], null, none, 0)],
   ["expected three descriptors", () => engine.startProcess("/bin/true", [], [], null, Int32Array.of(0), 0)],
 ])("on Bun a wrong argument is told: %s", (message, call) => {
   expect(call).toThrow(expect.objectContaining({ message }))

@@ -86,7 +86,7 @@ export function startProcess(
     return BigInt(ptr(bytes))
   }
   const list = (values: readonly string[]) => {
-    if (!Array.isArray(values)) throw new TypeError("expected an array of texts")
+    if (!Array.isArray(values)) throw new TypeError("expected an array of strings")
     return new BigUint64Array([...Array.from(values, address), 0n])
   }
   const [program, names, variables] = [address(path), list(argv), list(environment)]

@@ -127,7 +127,7 @@ export const processCases: Cases = [
   ],
   ["ENOTDIR: working directory", (e) => start(e, shell, ["sh"], "/dev/null"), -20],
   [
-    "EACCES: a directory, a file that may not be executed",
+    "EACCES: a directory, a file that is not executable",
     (e, at) => [start(e, "/"), start(e, file(e, at("a"), "#!/bin/sh\n", 0o600))],
     [-13, -13],
   ],

@@ -5,7 +5,7 @@ import type { Environment } from "./exec.ts"
 
 /**
  * Returns the executable of a plugin: the first regular file of that name in the directories of `CNI_PATH` (separated
- * by ":"), links followed. A file that may not be executed is used only if no other is found. Empty and relative
+ * by ":"), links followed. A file that is not executable is used only if no other is found. Empty and relative
  * directories are skipped: they would depend on the working directory.
  *
  * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if there is no such plugin. `key` is its

@@ -102,7 +102,7 @@ export function refusal(what: string, { table, stderr, input = "", code = Code.I
   const reason = essence(stderr)
   const needed = new Set([`table ${table}`, ...neededBy(line === undefined || line === "COMMIT" ? input : line)])
   return new CniError(code, `${what}${place}${reason === "" ? "" : `: ${reason}`}`, {
-    details: `the kernel has to have ${[...needed].join(", ")}`,
+    details: `the kernel needs ${[...needed].join(", ")}`,
   })
 }
 

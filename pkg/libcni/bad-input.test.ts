@@ -254,7 +254,7 @@ test.each(plugins)(
 
 test.each([
   ["does not exist", (file: string) => rmSync(file), 999],
-  ["may not be executed", (file: string) => chmodSync(file, 0o644), 5],
+  ["is not executable", (file: string) => chmodSync(file, 0o644), 5],
   ["is a directory", (file: string) => void [rmSync(file), mkdirSync(file)], 999],
   ["is not a program", (file: string) => writeFileSync(file, "\x7fELF no program"), 5],
   ["names an interpreter that does not exist", (file: string) => writeFileSync(file, "#!/nowhere\n"), 5],

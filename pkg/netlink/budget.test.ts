@@ -38,7 +38,7 @@ describe("a budget", () => {
     budget.spend(() => pass(19))
     expect(errnoOf(() => budget.step("list links"))).toBeUndefined()
     budget.spend(() => pass(1))
-    expect(() => budget.step("list links")).toThrow("list links: the container has too much of it (ETIME)")
+    expect(() => budget.step("list links")).toThrow("list links: the container's list is too long (ETIME)")
   })
 
   test("is over in the midst of work, and counts work within work once", () => {
@@ -165,7 +165,7 @@ describe("many links are deleted at once", () => {
       501 & 255,
     ])
     expect(kernel.requests).toHaveLength(502)
-    expect(() => deleteLinks(route, links(1700))).toThrow("delete 1700 links: the container has too much of it (ETIME)")
+    expect(() => deleteLinks(route, links(1700))).toThrow("delete 1700 links: the container's list is too long (ETIME)")
   })
 
   test("where one was deleted, and all of them one by one where the group has a link that cannot be deleted", () => {

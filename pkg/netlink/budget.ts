@@ -80,7 +80,7 @@ export class Budget {
     const spent = this.#limitMs - this.#left()
     const isOver = this.#isShare || spent >= this.#limitMs * AT_MOST.clock
     if (isOver || spent * this.#processorShare() >= this.#limitMs * factor)
-      throw new NetlinkError(what, "ETIME", "the container has too much of it")
+      throw new NetlinkError(what, "ETIME", "the container's list is too long")
   }
 
   /** Does the work for one of several containers within a share of the remaining time. */

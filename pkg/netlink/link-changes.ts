@@ -186,6 +186,6 @@ function changeAltNames(route: NetlinkSocket, { index, name }: NamedLink, altNam
   const payload = linkPayload.encode({ index }, { altNames })
   const isNew = type === RTM_NEWLINKPROP
   const flags = isNew ? NLM_F_CREATE | NLM_F_EXCL | NLM_F_APPEND : 0
-  const what = `${isNew ? "give" : "take"} names ${altNames.join(", ")} of link "${name}"`
+  const what = `${isNew ? "add" : "delete"} names ${altNames.join(", ")} of link "${name}"`
   route.execute({ type, flags, what, payload })
 }

@@ -80,7 +80,7 @@ export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): vo
   using host = RouteSocket.open()
   const budget = new Budget()
   for (const nsid of listNsids(host)) {
-    budget.step("look into all containers")
+    budget.step("list the links of all containers")
     budget.share((part) => {
       using own = RouteSocket.open(part) // its own: a list that was broken off stays in the way of the next
       work(own, nsid)

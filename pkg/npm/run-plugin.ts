@@ -48,7 +48,9 @@ async function readStdin(): Promise<Uint8Array> {
       seen = length
       await pause(patienceMs, undefined, { signal: silence.signal, ref: false })
     }
-    throw new Error(`no data and no end for ${patienceMs / 1000} s: the caller must close it after the configuration`)
+    throw new Error(
+      `stdin had neither data nor an end for ${patienceMs / 1000} s: the caller must close it after the configuration`,
+    )
   }
   try {
     await Promise.race([read(), watch()])

@@ -78,7 +78,7 @@ export class Records {
   /** Creates the directory, for root only, if it does not exist. Throws `CniError`. */
   make(): void {
     this.#requireOwn()
-    orIo(`Cannot make the directory "${this.directory}"`, () => this.#makeDirectory())
+    orIo(`Cannot create the directory "${this.directory}"`, () => this.#makeDirectory())
   }
 
   #makeDirectory(): void {

@@ -80,7 +80,9 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
     if (length > inputLimit) throw new Error(`more than ${inputLimit} bytes: this is not a network configuration`)
     if (length === buffer.length) buffer = grown(buffer)
     if (!poll(stdin, Poll.In, silenceMs)) {
-      throw new Error(`no data and no end for ${silenceMs / 1000} s: the caller must close it after the configuration`)
+      throw new Error(
+        `stdin had neither data nor an end for ${silenceMs / 1000} s: the caller must close it after the configuration`,
+      )
     }
     const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // a spurious wakeup
     if (count === 0) return buffer.subarray(0, length)

@@ -93,6 +93,6 @@ function fault(text: string, from: number, expected: Expected): string | undefin
 }
 
 function describeToken(text: string): string {
-  if (text.startsWith('"')) return "a string that does not end or holds a character that must be escaped"
+  if (text.startsWith('"')) return "a string without an end or with an unescaped control character"
   return JSON.stringify(/^[\w.+-]+|^./su.exec(text)?.[0])
 }

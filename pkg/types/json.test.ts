@@ -45,7 +45,7 @@ describe("reading", () => {
     ['{"a": [1 2]}', 'line 1, column 10: expected "," or "]", found "2"'],
     ['{"a": 01}', 'line 1, column 7: expected a value, found "01"'],
     ["{} // note", 'line 1, column 4: expected nothing more, found "/"'],
-    ['{"a": "x', "line 1, column 7: expected a value, found a string that does not end"],
+    ['{"a": "x', "line 1, column 7: expected a value, found a string without an end"],
     ['{"é😀": }', 'line 1, column 8: expected a value, found "}"'],
   ])("%j is refused with its place", (text, place) => {
     expect(fault(text)).toContain(place)

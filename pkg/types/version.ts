@@ -19,7 +19,7 @@ export function parseVersion(text: string): Version {
   if (more.length > 0 || !isNumber(major) || !isNumber(minor) || !isNumber(patch)) {
     throw new CniError(
       Code.Decoding,
-      `Cannot decode CNI version "${text}": expected up to three numbers with dots between them, like "${newestVersion}"`,
+      `Cannot decode CNI version "${text}": expected up to three numbers separated by dots, like "${newestVersion}"`,
     )
   }
   return [Number(major), Number(minor), Number(patch)]

@@ -148,7 +148,7 @@ describe("Failures", () => {
 
   test("with a log, tells what was given up for lack of time, and goes on; without one that is a failure", () => {
     const giveUp = () => {
-      throw Object.assign(new Error("list links: the container has too much of it (ETIME)"), { errno: "ETIME" })
+      throw Object.assign(new Error("list links: the container's list is too long (ETIME)"), { errno: "ETIME" })
     }
     const lines: string[] = []
     const logged = new Failures((line) => lines.push(line))
@@ -158,7 +158,7 @@ describe("Failures", () => {
     })
     expect(() => logged.throwIfAny()).not.toThrow()
     expect(lines).toEqual([
-      "Cannot delete links; list links: the container has too much of it (ETIME); it is deleted with the container's namespace",
+      "Cannot delete links; list links: the container's list is too long (ETIME); it is deleted with the container's namespace",
       expect.stringContaining("Cannot list rules; no: list links: "),
     ])
     logged.attempt("list", fail(Object.assign(new Error("list links: EMSGSIZE"), { errno: "EMSGSIZE" })))

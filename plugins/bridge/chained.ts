@@ -88,7 +88,7 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
   const key = ipam ? "ipam" : isGateway ? "isGateway" : ipMasq ? "ipMasq" : undefined
   if (key === undefined) return
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "${key}" with an interface of an earlier plugin`, {
-    details: `"${call.ifName}" has its addresses from the plugin that made it: configure them there`,
+    details: `the plugin that created "${call.ifName}" assigned its addresses: configure them there`,
   })
 }
 

@@ -57,7 +57,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["forceAddress"],
     default: "false",
-    meaning: "replaces an address of the bridge whose network overlaps the gateway's; by default that is an error",
+    meaning: "replaces an address of the bridge whose network overlaps the gateway's; by default this is an error",
   },
   { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },
   {
@@ -76,29 +76,29 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     default: "kernel's",
     meaning: "MTU of both ends of the pair, and of a new bridge; 0 and less: the kernel's choice",
   },
-  { paths: ["hairpinMode"], default: "false", meaning: "frames may leave by the port by which they arrived" },
+  { paths: ["hairpinMode"], default: "false", meaning: "frames may leave through the port that received them" },
   { paths: ["promiscMode"], default: "false", meaning: "the bridge is promiscuous; not together with `hairpinMode`" },
   {
     paths: ["vlan"],
     default: "0, none",
-    meaning: '1 to 4094: the VLAN of the port, for frames without a tag; see "VLANs"',
+    meaning: '1 to 4094: the VLAN of the port for untagged frames; see "VLANs"',
   },
   {
     paths: ["vlanTrunk"],
     default: "none",
-    meaning: 'the VLANs of the port for frames with a tag: a list of `{"id": 5}` and `{"minID": 10, "maxID": 20}`',
+    meaning: 'the VLANs of the port for tagged frames: a list of `{"id": 5}` and `{"minID": 10, "maxID": 20}`',
   },
   {
     paths: ["preserveDefaultVlan"],
     default: "false",
-    meaning: "the port stays in the VLAN that the bridge puts every new port into",
+    meaning: "the port stays in the bridge's default VLAN",
   },
   {
     paths: ["macspoofchk"],
     default: "false",
     meaning: "drops frames of the container with another source MAC than its interface's",
   },
-  { paths: ["portIsolation"], default: "false", meaning: "isolated ports of the bridge do not reach each other" },
+  { paths: ["portIsolation"], default: "false", meaning: "isolated ports of the bridge cannot reach each other" },
   {
     paths: ["disableContainerInterface"],
     default: "false",
@@ -113,7 +113,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if the host is its router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if the host is its router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],
@@ -129,7 +129,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
     paths: ["runtimeConfig.mac", "args.cni.mac"],
     default: "kernel's",
-    meaning: "the container's MAC; the first one given counts",
+    meaning: "the container's MAC; the first of these takes effect",
   },
 ]
 

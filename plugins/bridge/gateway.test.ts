@@ -32,7 +32,7 @@ test.each(["10.9.0.5/32", "10.9.0.5/31", "fd00::5/128", "fd00::5/127"])(
     expect(refusal).toMatchObject({
       code: 7,
       message: `Cannot choose a gateway for ${address}: the network has no free address`,
-      details: expect.stringContaining('give a "gateway"'),
+      details: expect.stringContaining('set a "gateway"'),
     })
     const given = { address, gateway: "10.9.0.4" }
     expect(completeResult(leased(given), config({ isGateway: true })).ips).toEqual([{ ...given, interface: 2 }])

@@ -59,7 +59,7 @@ function firstAddress(address: string): string | undefined {
       Code.InvalidNetworkConfig,
       `Cannot choose a gateway for ${address}: the network has no free address`,
       {
-        details: 'give a "gateway" in the IPAM configuration, or a network of /30 (IPv4) or /126 (IPv6) and larger',
+        details: 'set a "gateway" in the IPAM configuration, or use a network of at least /30 (IPv4) or /126 (IPv6)',
       },
     )
   }

@@ -17,7 +17,7 @@ export function requireVlanFiltering(bridge: Link): void {
   throw new CniError(
     Code.InvalidNetworkConfig,
     `Cannot use VLANs on bridge "${bridge.name}": its VLAN filtering is off`,
-    { details: `switch it on by "ip link set ${bridge.name} type bridge vlan_filtering 1", or use another bridge` },
+    { details: `enable it with "ip link set ${bridge.name} type bridge vlan_filtering 1", or use another bridge` },
   )
 }
 

@@ -27,7 +27,7 @@ export const dummyKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],
@@ -38,7 +38,7 @@ export const dummyKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first one given counts",
+    meaning: "the container's MAC; the first of these takes effect",
   },
 ]
 

@@ -39,12 +39,12 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],
     meaning:
-      "the device that the runtime has chosen for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
+      "the device that the runtime chose for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
   },
   { paths: ["device"], meaning: "its name, or an alternative one" },
   {
     paths: ["hwaddr"],
-    meaning: "its MAC; of several links with this MAC, the one whose permanent address it is, otherwise the first",
+    meaning: "its MAC; of several links with this MAC, the one with this permanent address, otherwise the first",
   },
   { paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
   {
@@ -56,7 +56,7 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["acceptRa"],
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],

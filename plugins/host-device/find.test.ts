@@ -81,7 +81,7 @@ test.each<[string, KernelLink[], Selector, object]>([
     "is nowhere",
     [other],
     byName,
-    { code: 7, message: 'Cannot find the device "ens5"', details: '"device" asks for it' },
+    { code: 7, message: 'Cannot find the device "ens5"', details: '"device" selects it' },
   ],
   [
     "is a port",
@@ -90,13 +90,13 @@ test.each<[string, KernelLink[], Selector, object]>([
       { ...device, master: 3 },
     ],
     byMac,
-    { code: 7, message: `Cannot take the device "${mac}": it is a port of "bond0"`, details: '"hwaddr" asks for it' },
+    { code: 7, message: `Cannot take the device "${mac}": it is a port of "bond0"`, details: '"hwaddr" selects it' },
   ],
   [
     "is the loopback interface",
     [{ index: 1, name: "lo", flags: 0x9 }], // up, <linux/if.h>
     { by: "name", key: "device", text: "lo" },
-    { code: 7, message: expect.stringContaining('the device "lo": it is the loop'), details: '"device" asks for it' },
+    { code: 7, message: expect.stringContaining('the device "lo": it is the loop'), details: '"device" selects it' },
   ],
 ])("a device that %s is refused by the key that asks for it", (_, links, selector, refusal) => {
   expect(refusalOf(() => requireDevice(hostWith(...links), selector))).toMatchObject(refusal)
@@ -109,7 +109,7 @@ test("a device that looks like one of the Go suite's in a container is not to be
   expect(refusalOf(() => requireDevice(host.socket, byPath("/sys/bus/pci/devices/0000:03:00.0")))).toMatchObject({
     code: 11,
     message: 'Cannot take the device "there": it is "eth0" of another namespace',
-    details: '"pciBusID" asks for it; nsid 4 of "ip netns list-id"',
+    details: '"pciBusID" selects it; nsid 4 of "ip netns list-id"',
   })
 })
 

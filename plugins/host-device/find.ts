@@ -51,7 +51,7 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const refusal = `Cannot take the device "${selector.text}"`
-  const asked = `"${selector.key}" asks for it`
+  const asked = `"${selector.key}" selects it`
   const device = findDevice(host, selector)
   if (device) {
     const reason = whyNot(host, device)

@@ -37,7 +37,7 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the host's interface, or an alternative name of it; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric, IPv4 before IPv6, the first of several next hops",
+      "the host's interface, or its alternative name; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric; IPv4 precedes IPv6, and the first of several next hops is used",
   },
   {
     paths: ["mode"],
@@ -49,13 +49,13 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["flag"],
     default: "`bridge`",
     meaning:
-      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: only through a switch that sends frames back",
+      "`bridge`: containers on one master can reach each other; `private`: they cannot; `vepa`: only through a switch that sends frames back",
   },
   {
     paths: ["mtu"],
     default: "the master's",
     meaning:
-      "0 for the master's. A larger one is accepted, as upstream; it helps only between containers of one master",
+      "0 for the master's. A larger one is accepted, as by upstream; it has effect only between containers of one master",
   },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   {
@@ -68,7 +68,7 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],

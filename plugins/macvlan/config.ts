@@ -41,13 +41,13 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the host's interface, or an alternative name of it; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric, IPv4 before IPv6, the first of several next hops",
+      "the host's interface, or its alternative name; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric; IPv4 precedes IPv6, and the first of several next hops is used",
   },
   {
     paths: ["mode"],
     default: "`bridge`",
     meaning:
-      "`bridge`: containers on one master reach each other; `private`: they do not; `vepa`: only through a switch that sends frames back; `passthru`: one container has the master to itself",
+      "`bridge`: containers on one master can reach each other; `private`: they cannot; `vepa`: only through a switch that sends frames back; `passthru`: one container has the master to itself",
   },
   { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
@@ -55,7 +55,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["bcqueuelen"],
     default: "the kernel's",
     meaning:
-      "how many broadcast and multicast frames may wait to be copied to the other macvlans of the master; Linux 5.11",
+      "length of the queue of broadcast and multicast frames for the other macvlans of the master; since Linux 5.11",
   },
   {
     paths: ["ipam.type"],
@@ -67,7 +67,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],
@@ -78,7 +78,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first one given counts",
+    meaning: "the container's MAC; the first of these takes effect",
   },
 ]
 

@@ -32,7 +32,7 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "false",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; only the host is on its link",
+      "whether the interface accepts routes and addresses from router advertisements; only the host is on its link",
   },
   {
     paths: ["dns"],
@@ -43,7 +43,7 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
     paths: ["runtimeConfig.mac", "args.cni.mac"],
     default: "kernel's",
-    meaning: "the container's MAC; the first one given counts",
+    meaning: "the container's MAC; the first of these takes effect",
   },
 ]
 

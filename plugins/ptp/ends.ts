@@ -85,7 +85,9 @@ function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: 
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
   const index = findRoute(host, dst)?.index // one query: the host may have a million routes
   const link = index === undefined ? undefined : findLink(host, index)
-  return new CniError(Code.Internal, `${what}: the host has a route to it already`, {
-    details: link ? `it leads to "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}` : "",
+  return new CniError(Code.Internal, `${what}: the host already has a route to it`, {
+    details: link
+      ? `its interface is "${link.name}"${link.attributes.alias ? ` of ${link.attributes.alias}` : ""}`
+      : "",
   })
 }

@@ -37,13 +37,13 @@ export const tapKeyDocs: readonly KeyDoc[] = [
     paths: ["owner", "group"],
     default: "none",
     meaning:
-      "numbers: a process without privileges has to match those that are set to open the tap. **Without both, every user may** who can open `/dev/net/tun`",
+      "numbers: an unprivileged process must match the given IDs to open the tap. **Without both, every user can open it** who can open `/dev/net/tun`",
   },
   {
     paths: ["multiQueue"],
     default: "false",
     meaning:
-      "several descriptors may be attached at once, a queue each; programs have to set `IFF_MULTI_QUEUE` exactly then",
+      "several descriptors can be attached at once, one per queue; programs must then set `IFF_MULTI_QUEUE`, and only then",
   },
   {
     paths: ["vnetHdr"],
@@ -55,14 +55,14 @@ export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["selinuxContext"],
     default: "the plugin's own",
-    meaning: "the SELinux context in which the tap is made, such as `system_u:system_r:container_t:s0`",
+    meaning: "the SELinux context in which the tap is created, such as `system_u:system_r:container_t:s0`",
   },
   { paths: ["ipam.type"], default: "none", meaning: "the IPAM plugin; without it the interface has no addresses" },
   {
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],
@@ -73,7 +73,7 @@ export const tapKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first one given counts",
+    meaning: "the container's MAC; the first of these takes effect",
   },
 ]
 

@@ -67,7 +67,7 @@ test("the bridge is one of the container", () => {
   expect(find(bridge)).toMatchObject({ index: 4, name: "br0" })
   const message = 'Cannot find the bridge "br0" in "/run/netns/c1"'
   for (const [links, details] of [
-    [[], "it must exist before a tap can be its port"],
+    [[], "it must exist before the tap becomes its port"],
     [[{ ...bridge, kind: "dummy" }], '"br0" is not a bridge'],
   ] as [KernelLink[], string][])
     expect(refusalOf(() => find(...links))).toMatchObject({ code: 7, message, details })

@@ -41,7 +41,7 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig, bridge
 export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found
-  const details = found ? `"${name}" is not a bridge` : "it must exist before a tap can be its port"
+  const details = found ? `"${name}" is not a bridge` : "it must exist before the tap becomes its port"
   throw new CniError(Code.InvalidNetworkConfig, `Cannot find the bridge "${name}" in "${call.netns}"`, { details })
 }
 

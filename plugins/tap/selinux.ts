@@ -18,7 +18,7 @@ export function withContext<T>(context: string, work: () => T): T {
   try {
     writeExisting(NEXT, context)
   } catch (cause) {
-    const what = `Cannot use "selinuxContext" "${context}": SELinux is off, or its policy does not know it`
+    const what = `Cannot use "selinuxContext" "${context}": SELinux is disabled, or its policy does not define the context`
     throw new CniError(Code.InvalidNetworkConfig, what, {
       cause,
       details: isErrno(cause) ? cause.errno : String(cause),

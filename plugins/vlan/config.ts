@@ -37,10 +37,10 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
     default: "–",
-    meaning: "the interface that carries the VLAN, or an alternative name of it; it has to be up",
+    meaning: "the interface that carries the VLAN, or its alternative name; it must be up",
   },
   { paths: ["vlanId"], default: "0", meaning: "0 to 4094" },
-  { paths: ["protocol"], default: "`802.1Q`", meaning: "or `802.1ad`, the tag of providers" },
+  { paths: ["protocol"], default: "`802.1Q`", meaning: "or `802.1ad`, the provider tag" },
   { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   { paths: ["ipam.type"], default: "–", meaning: "the IPAM plugin" },
@@ -48,7 +48,7 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface takes routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
   },
   {
     paths: ["dns"],

@@ -89,14 +89,14 @@ test("a VLAN of which the master has an interface is taken, and the holder named
   const eexist = { refusal: ({ type }: { type: number }) => (type === 16 ? 17 : 0) }
   const refusal = {
     code: 999,
-    message: 'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master, of other',
+    message: 'Cannot use VLAN 7 of "eth1": it is used by "eth1.7" in the namespace of the master, of other',
   }
   const taken = new TestAttaching([master, holder], eexist)
   expect(refusalOf(() => add(taken.attaching, config))).toMatchObject(refusal)
   const status = (...links: KernelLink[]) => requireVlan({ host: new LinksKernel(links).socket as RouteSocket }, config)
   expect(refusalOf(() => status(master, holder))).toMatchObject(refusal)
   expect(refusalOf(() => status(master, { ...made, name: "eth1.7" })).message).toBe(
-    'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master',
+    'Cannot use VLAN 7 of "eth1": it is used by "eth1.7" in the namespace of the master',
   )
   for (const other of [
     { ...holder, link: 4 },
@@ -113,7 +113,7 @@ test("who has a VLAN is looked for where its master is", () => {
   const [parent, having, without] = [linkOf(master), kernel(master, holder), kernel(master)]
   const find = (host: RouteSocket, inside: RouteSocket, linkInContainer: boolean) =>
     findVlanTaken({ ...new TestAttaching([]).attaching, host, inside }, parent, { ...config, linkInContainer })?.message
-  const message = 'Cannot use VLAN 7 of "eth1": it is taken by "eth1.7" in the namespace of the master, of other'
+  const message = 'Cannot use VLAN 7 of "eth1": it is used by "eth1.7" in the namespace of the master, of other'
   expect([find(having, without, false), find(without, having, true)]).toEqual([message, message])
 })
 

@@ -2,13 +2,13 @@ import type { KeyDoc } from "../../pkg/config/mod.ts"
 
 /** Descriptions of the specification's keys. The plugins' pages do not repeat them. */
 const ofSpecification: Readonly<Record<string, string>> = {
-  cniVersion: "the version of the CNI specification that requests and results are written in",
-  cniVersions: "further versions that the network may be used with: the highest one that all understand is taken",
+  cniVersion: "the version of the CNI specification of requests and results",
+  cniVersions: "other supported versions: the runtime uses the highest version that it and all plugins support",
   name: "the name of the network, unique on this node: letters, digits, `_`, `.` and `-`",
-  disableCheck: "the runtime does not ask CHECK of this network",
-  disableGC: "the runtime does not ask GC of this network",
-  loadOnlyInlinedPlugins: "files in a directory of the network's name are not added to `plugins`",
-  plugins: "the chain: plugins that run one after another, each with the result of the one before",
+  disableCheck: "the runtime does not call CHECK for this network",
+  disableGC: "the runtime does not call GC for this network",
+  loadOnlyInlinedPlugins: "the runtime does not add files from the directory with the network's name to `plugins`",
+  plugins: "the chain: plugins that run in order, each with the result of the previous one",
   type: "the plugin: the name of its executable",
   capabilities: "keys that the runtime may pass in `runtimeConfig`: name and true",
   runtimeConfig: "the values that the runtime passes for the capabilities; not for configuration files",
@@ -17,7 +17,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   dns: "name resolution, for the result",
   "dns.nameservers": "addresses of name servers",
   "dns.domain": "the local domain",
-  "dns.search": "domains that short names are looked up in",
+  "dns.search": "search domains for short names",
   "dns.options": "options of the resolver",
   args: "further arguments of the runtime",
   "args.cni": "the arguments that the CNI conventions define",
@@ -25,7 +25,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].gw": "the gateway; by default that of the address",
   "routes[].mtu": "the MTU along the route",
   "routes[].advmss": "the maximal segment size that TCP announces",
-  "routes[].priority": "the metric: the lower goes first",
+  "routes[].priority": "the metric: the lowest is preferred",
   "routes[].table": "the number of the routing table",
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }

@@ -84,7 +84,7 @@ test("a key is described by its plugin, or else by the specification", () => {
   const docs = [{ paths: ["ipam.a", "ipam.b"], default: "5", meaning: "[one](x.md), **two**" }]
   expect(describeKey(docs, "ipam.b")).toBe("one, two")
   expect(describeKey([], "ipam.routes[].gw")).toBe("the gateway; by default that of the address")
-  expect(describeKey([], "ipam.dns.search")).toBe("domains that short names are looked up in")
+  expect(describeKey([], "ipam.dns.search")).toBe("search domains for short names")
   expect(describeKey([], "type")).toBe("the plugin: the name of its executable")
   expect(describeKey([], "nothing")).toBeUndefined()
 })

@@ -13,12 +13,12 @@ export const schemaCommand: Command = {
     write: { type: "string", value: "DIR", help: "write all schemas into a directory instead of printing one" },
     json: { type: "boolean", help: "no effect: a schema is always JSON" },
   },
-  help: `Without PLUGIN it is the schema of a network list, a .conflist, with all plugins; with PLUGIN that of
+  help: `Without PLUGIN it prints the schema of a network list, a .conflist, with all plugins; with PLUGIN the schema of
 its object in "plugins". To use it in an editor:
   "$schema": "./schemas/conflist.json"     as first key of the file, or
   "json.schemas": [{ "fileMatch": ["*.conflist"], "url": "./conflist.json" }]     in VS Code's settings
 
-A schema finds less than "cni lint": not keys that contradict each other, wrong addresses, or keys in another letter case.
+A schema finds less than "cni lint": it misses contradicting keys, wrong addresses, and keys in another letter case.
 
 Examples:
   cni schema > conflist.json

@@ -38,14 +38,14 @@ const PATIENCE_S = 2
 
 /** `cni test` */
 export const testCommand: Command = {
-  summary: "Send packets through a network, and show which arrive",
+  summary: "Send packets through a network, and show which ones arrive",
   words: ["[NETWORK]"],
   needsRoot: true,
   flags: {
     containers: {
       type: "string",
       value: "CONTAINERS",
-      help: "use two existing containers, A,B, each named as for cni diff",
+      help: "use two existing containers, A,B, named as for cni diff",
     },
     outside: {
       type: "string",
@@ -60,9 +60,9 @@ export const testCommand: Command = {
   help: `Attaches two containers to a network, as "cni add" does, and sends packets: from one to the other, to the gateway, to the host and
 outside, to a published port of the second one, to DNS servers, and with the longest packets that the interface allows. Without NETWORK
 it takes the first network of --conf-dir. IPv4 and IPv6 are tried where the network has them. The containers are network namespaces
-without a process. Everything is removed at the end, also after an error and Ctrl-C; the next test removes what a killed one has left.
+without a process. The command removes everything at the end, even after an error or Ctrl-C; the next test cleans up after a killed one.
 
-Exit code 0: all packets arrive. 3: some do not, and a line says why, and where "cni trace" sees them end.
+Exit code 0: all packets arrive. 3: some packets are lost; a line says why, and where "cni trace" locates the loss.
 
 Examples:
   cni test
@@ -121,7 +121,7 @@ async function testOwn(
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`
-    runtime.stderr(encodeUtf8(`Deleted the remains of an earlier test: ${name}\n`))
+    runtime.stderr(encodeUtf8(`Deleted leftovers of an earlier test: ${name}\n`))
   }
   const taken = new Set(attachments.flatMap(({ ports }) => ports.map((port) => Number(/(\d+)→/.exec(port)?.[1]))))
   await using own = new OwnContainers(runtime, network)
@@ -164,6 +164,6 @@ function report(network: string, { pair, findings }: Tested, screen: ScreenSize)
     const text = hanging(said.filter((each) => each).join("; "), screen, 33)
     return `${tinted(outcome.padEnd(9), tones[outcome], screen)}${name.padEnd(24)}${text}`
   })
-  const none = lines.length === 0 ? "skipped  all of it: the containers have no address\n" : ""
+  const none = lines.length === 0 ? "skipped  all probes: the containers have no address\n" : ""
   return `${hanging(`network "${network}", from ${a} to ${b}`, screen, 0)}\n${lines.join("")}${none}`
 }

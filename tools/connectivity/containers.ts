@@ -97,7 +97,7 @@ export class OwnContainers implements AsyncDisposable {
 export function existingContainer(attachments: readonly NodeAttachment[], network: string, name: string): Container {
   const one = findAttachment(name, { network, ifName: undefined }, attachments)
   if (!one.result || !one.netns)
-    throw new Error(`Cannot test container "${name}": no cache has its result and its network namespace`)
+    throw new Error(`Cannot test container "${name}": the cache lacks its result or its network namespace`)
   const mapping = one.cached && askedMappings(one.cached).find(({ protocol, hostIp }) => protocol === "tcp" && !hostIp)
   return {
     containerId: one.containerId,

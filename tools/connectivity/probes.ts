@@ -79,7 +79,7 @@ function toGateway(scene: Scene): Plan | string {
   const run = async (): Promise<Outcome> => {
     const found = await plan.run()
     if (found.outcome === "ok" || a.result.routes.length > 0) return found
-    return { outcome: "skipped", reason: `${found.reason}, and no route of the result goes by it` }
+    return { outcome: "skipped", reason: `${found.reason}, and no route of the result uses it` }
   }
   return { ...plan, run }
 }
@@ -91,7 +91,7 @@ function toHost(scene: Scene): Plan | string {
   const kind = linkOf(a)?.kind ?? ""
   const isNear = a.result.ips.some(({ address }) => has(address, hostAddress))
   if (isNear && (kind === "macvlan" || kind === "ipvlan"))
-    return `${formatIp(hostAddress)} is on the wire of a ${kind}, and the kernel passes nothing between these and their own host`
+    return `${formatIp(hostAddress)} is on the network of a ${kind}, and the kernel passes no packets between a ${kind} and its own host`
   return pingPlan(scene, hostAddress)
 }
 
@@ -102,9 +102,9 @@ function noRoute(ip: Uint8Array): string {
 /** Returns the requested place outside, or else the host's default gateway. */
 function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
   const place = outside ?? (hostGateway && { ip: hostGateway, port: 0 })
-  if (!place) return "the host has no default route: say --outside ADDRESS[:PORT]"
+  if (!place) return "the host has no default route: use --outside ADDRESS[:PORT]"
   if (isLinkLocal(place.ip) || (place.ip[0] === 169 && place.ip[1] === 254))
-    return `${formatIp(place.ip)} can be reached from its own link alone: say --outside ADDRESS[:PORT]`
+    return `${formatIp(place.ip)} is reachable only from its own link: use --outside ADDRESS[:PORT]`
   return hasRoute(a, place.ip) ? place : noRoute(place.ip)
 }
 
@@ -127,14 +127,14 @@ function toOutside(scene: Scene): Plan | string {
  */
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)
-  if (!isGuess) return judged(`${failure}; the host has no answer, either (${ofHost})`)
+  if (!isGuess) return judged(`${failure}; the host got no answer either (${ofHost})`)
   return { outcome: "skipped", reason: `the host has no answer, either (${ofHost})` }
 }
 
 function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from: Sender, netns: Netns | undefined) {
   if (!b.published) return "no TCP port of the container is published"
   if (!hostAddress || !published) return "the host has no address of this family"
-  if (!netns) return "no namespace could be connected to the host"
+  if (!netns) return "cannot connect a namespace to the host"
   if (from === a && !hasRoute(a, hostAddress)) return noRoute(hostAddress)
   return tcpPlan(from, published, async () => judged(await connectTcp(netns, published, patience, secret)))
 }
@@ -148,7 +148,7 @@ function fromOutside(scene: Scene): Plan | string {
 function toServers(scene: Scene): Plan | string {
   const { a, host, servers, name, patience } = scene
   const [first] = servers
-  if (!first) return "neither the result nor the host's resolv.conf names a server that a container can ask"
+  if (!first) return "neither the result nor the host's resolv.conf names a server that a container can reach"
   const asked = servers.filter((ip) => hasRoute(a, ip))
   if (asked.length === 0) return noRoute(first)
   const isGuess = (a.result.dns.nameservers ?? []).length === 0
@@ -190,9 +190,9 @@ function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Pla
     const found = await pathMtu(a.netns, ip, mtu, patience)
     if (found === undefined) return judged("no packet with DF is answered")
     if (found.mtu === mtu) return { outcome: "ok", reason: `${mtu} bytes` }
-    if (found.isReported) return { outcome: "ok", reason: `${found.mtu} bytes of ${mtu}, as the sender is told` }
+    if (found.isReported) return { outcome: "ok", reason: `${found.mtu} bytes of ${mtu}, reported to the sender` }
     return judged(
-      `packets of more than ${found.mtu} bytes are lost and the sender is not told: the MTU of "${a.ifName}" is ${mtu}`,
+      `packets of more than ${found.mtu} bytes are lost without a report to the sender: the MTU of "${a.ifName}" is ${mtu}`,
     )
   }
   return { from: a, to: echoTo(ip), run }

@@ -128,8 +128,8 @@ export function linkOf({ netns, ifName }: Container): Link | undefined {
 /** Returns the reason why this kind of interface never sends packets, or undefined for other interfaces. */
 export function whySilent(container: Container): string | undefined {
   const { kind } = linkOf(container) ?? {}
-  if (kind === "dummy") return "a dummy sends nothing"
-  return kind === "tun" ? "a tap sends nothing without the process that it is for" : undefined
+  if (kind === "dummy") return "a dummy sends no packets"
+  return kind === "tun" ? "a tap sends no packets until its process opens it" : undefined
 }
 
 /** Returns the reason why containers of a network must not reach each other, or undefined if they may. */

@@ -26,8 +26,8 @@ export const diffCommand: Command = {
   flags: attachmentFlags,
   help: `${containerHelp}
 
-Compares the cached result of ADD with all interfaces, MACs, MTUs, addresses and routes. Then it runs CHECK of every plugin, also after one
-has failed, for rules, leases and settings. Nothing is changed.
+Compares the cached result of ADD with all interfaces, MACs, MTUs, addresses and routes. Then it runs CHECK of every plugin, even if one
+fails, for rules, leases and settings. Nothing is changed.
 
 Exit code 0: no difference. ${FOUND_FAULTS}: a difference. 1: the comparison failed.
 
@@ -62,7 +62,7 @@ Examples:
       json: () => ({ network: network.name, containerId, ifName, differences }),
       text: (screen) =>
         differences.map((difference) => asText(difference, screen)).join("\n") ||
-        `${ifName} in ${netns} is as ADD has made it\n`,
+        `${ifName} in ${netns} is unchanged since ADD\n`,
     })
     if (differences.length > 0) throw new Found(FOUND_FAULTS)
   },

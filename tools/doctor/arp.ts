@@ -28,7 +28,7 @@ export const checkHostArp: Check = (input) =>
     if (!isOff && ignoring.length === 0) return []
     const fault = isOff
       ? "has ARP switched off"
-      : `answers no ARP request, since ${ignoring.join(" and ")} is ${NO_ANSWERS}`
+      : `does not answer ARP requests, because ${ignoring.join(" and ")} is ${NO_ANSWERS}`
     const isOfAll = ignoring.some((path) => path.includes("/all/"))
     return [
       {
@@ -40,9 +40,9 @@ export const checkHostArp: Check = (input) =>
         what: `"${link.name}" of the host ${fault}`,
         ofMany: (count) =>
           isOfAll
-            ? `the host answers no ARP request of ${count} containers, since net/ipv4/conf/all/arp_ignore is ${NO_ANSWERS}`
+            ? `the host does not answer ARP requests of ${count} containers, since net/ipv4/conf/all/arp_ignore is ${NO_ANSWERS}`
             : `"${link.name}" of the host ${fault}, and ${count} containers have their gateway there`,
-        why: "the containers do not find their gateway, or only as long as they remember its MAC",
+        why: "the containers cannot find their gateway once its MAC leaves their neighbor caches",
         remedy: inOneLine([
           ...(isOff ? [sh`ip link set ${link.name} arp on`] : []),
           ...ignoring.map((path) => setSysctl(path, 0)),

@@ -31,20 +31,20 @@ describe("what a container that is gone has left", () => {
       })
     expect(left("lease", "cache", "rules")).toEqual([
       `warning stale-cache (pods), fixable
-the runtime's cache has "pods/c1/eth0", and there is no namespace "/run/netns/x"; host-local keeps 10.85.0.2, fd00::2 for it; rules for it are in ip cni_masquerade containers, ip nat POSTROUTING
-its container is gone, and no DEL came
+the runtime's cache has "pods/c1/eth0", but its namespace "/run/netns/x" does not exist; host-local keeps 10.85.0.2, fd00::2 for it; rules for it are in ip cni_masquerade containers, ip nat POSTROUTING
+its container no longer exists, and no DEL was run
 ${FIX}`,
     ])
     expect(left("lease", "rules")).toEqual([
       `warning stale-lease (pods), fixable
 host-local keeps 10.85.0.2, fd00::2 for "pods/c1/eth0": lease without namespace; rules for it are in ip cni_masquerade containers, ip nat POSTROUTING
-its container is gone, and no DEL came; the address is lost to the pool
+its container no longer exists, and no DEL was run; the address is lost to the pool
 ${FIX}`,
     ])
     expect(left("rules")).toEqual([
       `warning orphaned-rules (pods), fixable
 rules for "pods/c1/eth0" in ip cni_masquerade containers, ip nat POSTROUTING: rules without namespace, rules without lease
-packets of the address's next holder, or to a port of the host, go the wrong way
+packets of the next holder of the address, or to a port of the host, go to the wrong destination
 ${FIX}`,
     ])
   })
@@ -54,7 +54,7 @@ ${FIX}`,
     expect(orphans({ link, orphan: ["link without cache entry"], pod: { namespace: "shop", name: "web" } })).toEqual([
       `warning orphaned-link (pods)
 interface "veth1" belongs to "pods/c1/eth0" (pod shop/web), which has no cache entry
-the runtime will not delete it; it keeps its address and its port of the bridge
+the runtime will not delete the interface, which keeps its address and its port of the bridge
 ${BY_HAND}`,
     ])
     expect(
@@ -62,7 +62,7 @@ ${BY_HAND}`,
     ).toEqual([
       `warning stale-lease (pods)
 host-local keeps  for "pods/c1/eth0" (pod web): lease without cache entry
-its container is gone, and no DEL came; the address is lost to the pool
+its container no longer exists, and no DEL was run; the address is lost to the pool
 ${BY_HAND}`,
     ])
     expect(orphans({})).toEqual([])
@@ -109,7 +109,7 @@ describe("what containers that live have to have", () => {
     expect(missing({ ...cached, result })).toEqual([
       `error missing-host-end (pods)
 "veth9", the host's end of "pods/c1/eth0", does not exist
-the container has no interface any more
+the container no longer has an interface
 ${AGAIN}`,
     ])
     expect(missing({ ...cached, result, link: linkOf(4, "veth9") })).toEqual([])
@@ -125,8 +125,8 @@ ${AGAIN}`,
     const addresses = ["10.85.0.2/24"]
     expect(missing({ ...cached, addresses })).toEqual([
       `error missing-masquerade (pods)
-there is no masquerade for "pods/c1/eth0", and its network has "ipMasq": rules were removed from table ip cni_masquerade
-its packets leave with a source address that no host outside can answer; a firewall's reload may have flushed the rules
+no masquerade for "pods/c1/eth0", and its network has "ipMasq": rules were removed from table ip cni_masquerade
+its packets leave with a source address that outside hosts cannot reach; a firewall's reload may have flushed the rules
 ${AGAIN}`,
     ])
     const tables = (...names: string[]) => ({
@@ -153,7 +153,7 @@ ${AGAIN}`,
     const cached = cachedOf([{ type: "portmap" }])
     expect(missing({ ...cached, unservedPorts: ["8080→80/tcp", "203.0.113.1:53→53/udp"] })).toEqual([
       `error missing-ports (pods)
-no rule leads ports 8080/tcp, 203.0.113.1:53/udp to "pods/c1/eth0": rules were removed from table ip cni_hostports
+no rule forwards ports 8080/tcp, 203.0.113.1:53/udp to "pods/c1/eth0": rules were removed from table ip cni_hostports
 a reload of a firewall, or nft flush ruleset, has removed the rules of published ports
 ${AGAIN}`,
     ])
@@ -170,7 +170,7 @@ ${AGAIN}`,
       of("c3", ...range),
     ]
     expect(printed(checkComplete(inputOf({ attachments })))[0]?.split("\n")[1]).toBe(
-      `rules were removed from table ip cni_hostports: no published port leads to 3 containers: "pods/c1/eth0": port 8080/tcp; "pods/c2/eth0": ports 8081/tcp, 8081/udp; "pods/c3/eth0": ports 9000/udp, 9001/udp, 9002/udp, 9003/udp, 9004/udp and 995 more`,
+      `rules were removed from table ip cni_hostports: no published port is forwarded to 3 containers: "pods/c1/eth0": port 8080/tcp; "pods/c2/eth0": ports 8081/tcp, 8081/udp; "pods/c3/eth0": ports 9000/udp, 9001/udp, 9002/udp, 9003/udp, 9004/udp and 995 more`,
     )
   })
 
@@ -204,7 +204,7 @@ test("two containers that live and have one address", () => {
     `error duplicate-address (pods)
 2 containers have the same address, 10.85.0.2: "pods/c1/eth0", "pods/c2/eth0"
 each gets some of the other's packets
-delete "pods/c2/eth0" with the runtime and start it again; see that no second host-local shares the range`,
+delete "pods/c2/eth0" with the runtime and start it again; check that no second host-local shares the range`,
   ])
   expect(found(one, of("c2", ["10.85.0.2/24"], { isAlive: false }))).toEqual([])
   expect(found(one, of("c2", ["10.85.0.2/24"], { network: "lan" }))).toEqual([])

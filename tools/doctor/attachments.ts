@@ -23,7 +23,7 @@ export function about(one: NodeAttachment, input: DoctorInput) {
     network: one.network,
     affected: [affectedBy(one)],
     remedy: cniCommand(input, "reattach", [ownerComment(one)]),
-    note: "the container's interface is created again, with the same addresses; a restart of the container, and with podman network reload --all, does it too",
+    note: "this creates the container's interface again, with the same addresses; so does a restart of the container, or with podman network reload --all",
   }
 }
 
@@ -37,7 +37,7 @@ export function aboutRules(one: NodeAttachment, input: DoctorInput, type: string
   return {
     ...common,
     remedy: cniCommand(input, "reconcile", [one.network]),
-    note: "it restores what the plugins of this suite have lost on the host, and does not touch interfaces",
+    note: "it restores lost rules and routes of this suite's plugins on the host, and does not touch interfaces",
   }
 }
 
@@ -51,7 +51,7 @@ function missingLink(one: NodeAttachment, input: DoctorInput): Finding[] {
       cause: `ends of network ${one.network}`,
       what: `"${name}", the host's end of ${nameOf(one)}, does not exist`,
       ofMany: (count) => `the host's ends of ${count} containers of network "${one.network}" do not exist`,
-      why: "the container has no interface any more",
+      why: "the container no longer has an interface",
     },
   ]
 }
@@ -80,9 +80,9 @@ function missingMasquerade(one: NodeAttachment, input: DoctorInput): Finding[] {
       ...aboutRules(one, input, wanting.type),
       rule: "missing-masquerade",
       cause: `table ${table}`,
-      what: `there is no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(input, table)}`,
-      ofMany: (count) => `${describeTable(input, table)}: there is no masquerade for ${count} containers`,
-      why: "its packets leave with a source address that no host outside can answer; a firewall's reload may have flushed the rules",
+      what: `no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: no masquerade for ${count} containers`,
+      why: "its packets leave with a source address that outside hosts cannot reach; a firewall's reload may have flushed the rules",
       consequenceOf: ["missing-host-end"],
     },
   ]
@@ -99,8 +99,8 @@ function missingPorts(one: NodeAttachment, input: DoctorInput): Finding[] {
       rule: "missing-ports",
       affected: [{ ...affectedBy(one), detail: ports }],
       cause: `table ${table}`,
-      what: `no rule leads ${ports} to ${nameOf(one)}: ${describeTable(input, table)}`,
-      ofMany: (count) => `${describeTable(input, table)}: no published port leads to ${count} containers`,
+      what: `no rule forwards ${ports} to ${nameOf(one)}: ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: no published port is forwarded to ${count} containers`,
       why: "a reload of a firewall, or nft flush ruleset, has removed the rules of published ports",
       consequenceOf: ["missing-host-end"],
     },
@@ -156,7 +156,7 @@ export const checkDuplicates: Check = ({ attachments }) => {
         what: `${names.join(" and ")} have the same address, ${address}`,
         ofMany: (count) => `${count} containers have the same address, ${address}`,
         why: "each gets some of the other's packets",
-        remedy: `delete ${names.slice(1).join(" and ")} with the runtime and start it again; see that no second host-local shares the range`,
+        remedy: `delete ${names.slice(1).join(" and ")} with the runtime and start it again; check that no second host-local shares the range`,
       },
     ]
   })

@@ -28,7 +28,7 @@ export const checkPorts: Check = ({ examined, node }) =>
           severity: "error",
           what: `the bridge's port "${end.name}" of ${nameOf(one)} is in state ${closed}`,
           ofMany: (count) => `${count} ports of containers are in state ${closed}`,
-          why: "the bridge drops all frames of the container and for it",
+          why: "the bridge drops all frames from and to the container",
           remedy: sh`bridge link set dev ${end.name} state 3`,
         },
       ]
@@ -40,9 +40,9 @@ export const checkPorts: Check = ({ examined, node }) =>
         ...about,
         rule: "hairpin-off",
         severity: "warning",
-        what: `the bridge's port "${end.name}" of ${nameOf(one)} has hairpin off, and its network has "hairpinMode"`,
-        ofMany: (count) => `${count} ports of containers have hairpin off, and their network has "hairpinMode"`,
-        why: "the container does not reach itself by its own published port or Service",
+        what: `the bridge's port "${end.name}" of ${nameOf(one)} has hairpin off, but its network sets "hairpinMode"`,
+        ofMany: (count) => `${count} ports of containers have hairpin off, but their network sets "hairpinMode"`,
+        why: "the container cannot reach itself through its own published port or Service",
         remedy: sh`bridge link set dev ${end.name} hairpin on`,
         consequenceOf: ["not-in-bridge"], // the remedy of that finding sets it
       })
@@ -51,9 +51,9 @@ export const checkPorts: Check = ({ examined, node }) =>
         ...about,
         rule: "port-isolated",
         severity: "warning",
-        what: `the bridge's port "${end.name}" of ${nameOf(one)} is isolated, and its network has no "portIsolation"`,
-        ofMany: (count) => `${count} ports of containers are isolated, and their network has no "portIsolation"`,
-        why: "containers whose ports are isolated do not reach each other",
+        what: `the bridge's port "${end.name}" of ${nameOf(one)} is isolated, but its network does not set "portIsolation"`,
+        ofMany: (count) => `${count} ports of containers are isolated, but their network does not set "portIsolation"`,
+        why: "containers on isolated ports cannot reach each other",
         remedy: sh`bridge link set dev ${end.name} isolated off`,
       })
     return [...found, ...settingsOf(one, end.name, port)]
@@ -73,24 +73,24 @@ const wrongSettings: readonly WrongSetting[] = [
     setting: "locked",
     isOn: true,
     cutsOff: true,
-    why: "the bridge drops packets from the container, unless its MAC was entered by hand",
+    why: "the bridge drops packets from the container, unless an administrator entered its MAC",
   },
   {
     setting: "bcast_flood",
     isOn: false,
     cutsOff: true,
-    why: "ARP requests of other containers do not reach it: they find it only as long as they remember its MAC",
+    why: "ARP requests of other containers do not reach it: they lose it once its MAC leaves their neighbor caches",
   },
   {
     setting: "mcast_flood",
     isOn: false,
     cutsOff: true,
-    why: "neighbor solicitations of other containers do not reach it: they find its IPv6 address only as long as they remember its MAC",
+    why: "neighbor solicitations of other containers do not reach it: they lose its IPv6 address once its MAC leaves their neighbor caches",
   },
   {
     setting: "flood",
     isOn: false,
-    why: "packets from other containers to it are dropped whenever the bridge has forgotten its MAC",
+    why: "packets from other containers to it are dropped once its MAC has left the bridge's forwarding database",
   },
   { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
 ]
@@ -115,7 +115,7 @@ function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLin
       affected: [affectedBy(one)],
       what: `the bridge's port "${name}" of ${nameOf(one)} has ${shown}`,
       ofMany: (count) => `${count} ports of containers have ${shown}`,
-      why: isDeaf ? "nothing that is sent to the container reaches it: the bridge knows no MAC at the port" : first.why,
+      why: isDeaf ? "no packet reaches the container: the bridge learns no MAC at the port" : first.why,
       remedy: sh`bridge link set dev ${name} ${remedied}`,
     },
   ]
@@ -137,10 +137,10 @@ export const checkSpanningTree: Check = (input) => {
         rule: "bridge-stp",
         severity: "warning",
         affected: attachments.filter(({ link }) => link?.master === bridge.index).map(affectedBy),
-        what: `bridge "${name}" runs the spanning tree protocol (STP), and has no ports but containers'`,
+        what: `bridge "${name}" runs the spanning tree protocol (STP), but all of its ports are containers' ports`,
         ofMany: (count) =>
-          `bridge "${name}" runs the spanning tree protocol (STP), and has no ports but those of ${count} containers`,
-        why: "a new container's port passes nothing for 30 s after its ADD",
+          `bridge "${name}" runs the spanning tree protocol (STP), but all of its ports belong to ${count} containers`,
+        why: "a new container's port drops all frames for 30 s after its ADD",
         remedy: sh`ip link set ${name} type bridge stp_state 0`,
       },
     ]
@@ -163,10 +163,10 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
         network: one.network,
         cause: `bridge ${name}`,
         affected: [affectedBy(one)],
-        what: `bridge "${name}" of ${nameOf(one)} does not take frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
+        what: `bridge "${name}" of ${nameOf(one)} does not accept frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
         ofMany: (count) =>
-          `bridge "${name}" of ${count} containers does not take frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
-        why: "containers reach neither their gateway nor anything beyond the bridge",
+          `bridge "${name}" of ${count} containers does not accept frames for its own MAC, ${mac}: its forwarding database has no such local entry`,
+        why: "containers can reach neither their gateway nor other networks",
         remedy: sh`bridge fdb replace ${mac} dev ${name} self local`,
         note: "bridge fdb flush deletes the bridge's own entries too",
       },
@@ -195,9 +195,9 @@ export const checkFixedEntries: Check = ({ examined, hostTables, node }) => {
           severity: "error",
           network: one.network,
           affected: [affectedBy(one)],
-          what: `bridge "${bridge}" has a fixed entry that sends frames for ${wrong.mac}, the MAC of "${ifName}" of ${nameOf(one)}, to ${to}`,
+          what: `bridge "${bridge}" has a static entry that sends frames for ${wrong.mac}, the MAC of "${ifName}" of ${nameOf(one)}, to ${to}`,
           why: "packets for the container do not reach it",
-          remedy: ofOthers("point the entry to the container's port", sh`bridge fdb get ${wrong.mac} br ${bridge}`),
+          remedy: ofOthers("change the entry to the container's port", sh`bridge fdb get ${wrong.mac} br ${bridge}`),
         },
       ]
     }),

@@ -47,20 +47,20 @@ export const checkBridges: Check = (input) =>
         {
           ...about,
           rule: "bridge-renamed",
-          what: `bridge "${bridge}" is named "${renamed}" now, and a container needs it: ${nameOf(one)}`,
-          ofMany: (count) => `bridge "${bridge}" is named "${renamed}" now, and ${count} containers need it`,
-          why: "the next ADD makes another bridge with the same gateway, and containers of the two do not reach each other",
+          what: `bridge "${bridge}" was renamed to "${renamed}", but a container needs it: ${nameOf(one)}`,
+          ofMany: (count) => `bridge "${bridge}" was renamed to "${renamed}", but ${count} containers need it`,
+          why: "the next ADD creates a second bridge with the same gateway, and containers on different bridges cannot reach each other",
           remedy: sh`ip link set ${renamed} down; ip link set ${renamed} name ${bridge}; ip link set ${bridge} up`,
-          note: "routes that were made by hand for the bridge have to be made again",
+          note: "add routes through the bridge again if an administrator had added them",
         },
       ]
     return [
       {
         ...about,
         rule: "bridge-missing",
-        what: `bridge "${bridge}" does not exist, and a container needs it: ${nameOf(one)}`,
-        ofMany: (count) => `bridge "${bridge}" does not exist, and ${count} containers need it`,
-        why: "the containers reach nothing, and nothing reaches them",
+        what: `bridge "${bridge}" does not exist, but a container needs it: ${nameOf(one)}`,
+        ofMany: (count) => `bridge "${bridge}" does not exist, but ${count} containers need it`,
+        why: "the containers can neither send nor receive packets",
         ...portRemedy(one, end, bridge, input, [
           sh`ip link add ${bridge} up type bridge`,
           ...gatewaysOn(one, input).map(({ address, device }) => giveAddress(address, device)),
@@ -94,7 +94,7 @@ function portRemedy(
   if (vlan || (Array.isArray(vlanTrunk) && vlanTrunk.length > 0)) {
     return {
       remedy: cniCommand(input, "reattach", [ownerComment(one)]),
-      note: "the containers' interfaces are created again, with the same addresses and VLANs",
+      note: "this creates the containers' interfaces again, with the same addresses and VLANs",
     }
   }
   const flags = [
@@ -151,9 +151,9 @@ export const checkGateways: Check = (input) =>
           affected: [affectedBy(one)],
           what: `bridge "${device}" does not have ${gateway}, the containers' gateway`,
           ofMany: (count) => `bridge "${device}" does not have ${gateway}, the gateway of ${count} containers`,
-          why: "containers reach nothing beyond their network",
+          why: "containers cannot reach other networks",
           remedy: giveAddress(address, device),
-          note: "the next ADD does it, too",
+          note: "the next ADD does the same",
           consequenceOf: ["ipv6-disabled", "bridge-missing"],
         },
       ]
@@ -176,10 +176,10 @@ function notLocal(one: NodeAttachment, gateway: string, device: string): Finding
     network: one.network,
     cause: `${gateway} of ${device}`,
     affected: [affectedBy(one)],
-    what: `the host does not take ${gateway} of "${device}", the containers' gateway, for its own: the route is not in table local`,
+    what: `the host does not accept packets for ${gateway} of "${device}", the containers' gateway: its route is not in table local`,
     ofMany: (count) =>
-      `the host does not take ${gateway} of "${device}", the gateway of ${count} containers, for its own: the route is not in table local`,
-    why: "the gateway answers no container",
+      `the host does not accept packets for ${gateway} of "${device}", the gateway of ${count} containers: its route is not in table local`,
+    why: "the gateway does not answer containers",
     remedy: localRoute(gateway, device),
     consequenceOf: ["host-main-table"],
   }

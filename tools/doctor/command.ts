@@ -30,8 +30,8 @@ export const doctor: Command = {
   words: ["[NETWORK]"],
   needsRoot: true,
   flags: {
-    all: { type: "boolean", help: "list every object that a finding concerns, instead of three" },
-    fix: { type: "boolean", help: "delete what deleted containers left behind, after printing it" },
+    all: { type: "boolean", help: "list all objects of a finding, not just three" },
+    fix: { type: "boolean", help: "print the leftovers of deleted containers, then delete them" },
     bundle: { type: "string", value: "FILE", help: "write a tar archive for a bug report, without secrets" },
     timeout: runtimeFlags.timeout,
     ...watchFlags,
@@ -41,10 +41,10 @@ export const doctor: Command = {
 and runs STATUS of the plugins of every network. Nothing is changed without --fix. "cni explain NAME" explains a finding.
 Objects with the same fault and the same cause are one finding; a remedy that is a command can be pasted into a shell.
 
---fix runs the plugins' DEL for attachments without a link and without a namespace, and deletes their rules, made by either
-suite; nothing else. Then it checks again: the last line counts the remaining findings.
+--fix runs the plugins' DEL for attachments that have neither a link nor a namespace, and deletes their rules,
+also those of the Go suite. It changes nothing else. Then it checks again: the last line counts the remaining findings.
 
-Exit code 0: no errors, perhaps warnings. 3: errors were found. 1: it could not look, or a fix failed.
+Exit code 0: no errors, perhaps warnings. 3: errors were found. 1: the checks could not run, or a fix failed.
 
 Examples:
   cni doctor
@@ -73,7 +73,7 @@ Examples:
     const failures = deletions.flatMap((deletion) => {
       const reason = reasons.get(deletion)
       const remains = reason === undefined ? remainsOf(deletion, left.input.node) : [reason]
-      return remains.map((each) => `Cannot delete what is left of ${nameOf(deletion.orphan)}: ${each}`)
+      return remains.map((each) => `Cannot delete leftovers of ${nameOf(deletion.orphan)}: ${each}`)
     })
     print(args, terminal, {
       json: () => asJson(examination, deletions, failures),

@@ -44,10 +44,10 @@ export const checkContainerFilters: Check = ({ examined }) =>
         cause: `network ${one.network}`,
         affected: [affectedBy(one)],
         what: `the packet filter in ${nameOf(one)} ${drops}: ${by}`,
-        ofMany: (count) => `the packet filters in ${count} containers let nothing pass, as in ${place}`,
-        why: "the container reaches nothing, or nothing reaches it",
+        ofMany: (count) => `the packet filters in ${count} containers drop all packets, as in ${place}`,
+        why: "the container cannot send packets, or cannot receive them",
         remedy: ofOthers(
-          "it may be intended, where the container is shut off on purpose: if it is not, let packets pass",
+          "the container may be isolated on purpose; if not, allow the packets",
           inContainer(inside, [sh`nft -a list ruleset`]),
         ),
       },

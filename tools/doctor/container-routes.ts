@@ -55,11 +55,11 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, input: Doctor
       ...common,
       rule: "container-address-missing",
       severity: "error",
-      what: `${what} does not have ${missing.map(({ text }) => text).join(" and ")}, which ADD has given it`,
-      ofMany: ofMany("does not have the address that ADD has given it"),
+      what: `${what} does not have ${missing.map(({ text }) => text).join(" and ")}, which ADD assigned`,
+      ofMany: ofMany("does not have the address that ADD assigned"),
       why: `packets for ${formatIp(missing[0]?.ip ?? new Uint8Array(4))} are not answered, and "${name}" has lost the routes of the address`,
       remedy: holder
-        ? `delete one of the two containers: ${nameOf(holder.one)} has the address now`
+        ? `delete one of the two containers: ${nameOf(holder.one)} now has the address`
         : inContainer(inside, repairCommands(examined, one)),
     },
   ]
@@ -98,7 +98,7 @@ function lostRoutes(examined: Examined): Finding[] {
         severity: "error",
         what: `${what} has no route to its own network: ${names} ${missing.length === 1 ? "does" : "do"} not exist`,
         ofMany: (count) => `"${one.name}" has no route to its own network in ${count} containers`,
-        why: "the container does not reach its gateway and its neighbors, or takes a way around",
+        why: "the container cannot reach its gateway and its neighbors, or reaches them by a detour",
         remedy,
       },
     ]
@@ -110,10 +110,10 @@ function lostRoutes(examined: Examined): Finding[] {
       severity: "error",
       what: `${what} does not have ${names}${instead(first, examined)}`,
       ofMany: (count) =>
-        `${count} containers do not have ${isDefault ? "the default route" : "a route"} that ADD has given them`,
+        `${count} containers do not have ${isDefault ? "the default route" : "a route"} that ADD added`,
       why: isDefault
-        ? "the container reaches nothing beyond its own network"
-        : "the container does not reach the route's destination",
+        ? "the container cannot reach other networks"
+        : "the container cannot reach the route's destination",
       remedy,
     },
   ]
@@ -169,8 +169,8 @@ function instead(wanted: WantedRoute, { inside }: Examined): string {
     ({ type, dst, prefix }) => type !== RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst),
   )
   const via = others.map(({ gateway }) => (gateway ? `via ${formatIp(gateway)}` : "without a gateway"))
-  if (via.length > 0) return `: it is ${via.join(", ")} instead`
-  return closed ? ": it is a route that drops packets instead" : ""
+  if (via.length > 0) return `: the route is ${via.join(", ")} instead`
+  return closed ? ": a route that drops packets took its place" : ""
 }
 
 /**
@@ -194,11 +194,9 @@ function wrongNeighbours(examined: Examined, input: DoctorInput): Finding[] {
           severity: "error",
           what: `${what} has a static neighbor ${ip} with MAC ${neighbour.mac || "none"}, and ${ip} has ${real.join(", ")}`,
           ofMany: ofMany(`has a static neighbor ${ip} with a wrong MAC`),
-          why: isGateway
-            ? "the container reaches nothing beyond its own network"
-            : "the container does not reach that address",
+          why: isGateway ? "the container cannot reach other networks" : "the container cannot reach that address",
           remedy: ofOthers(
-            "take the entry away, or give it that MAC",
+            "delete the entry, or give it that MAC",
             inContainer(inside, [sh`ip neighbour show ${ip} dev ${one.name}`]),
           ),
         },
@@ -210,9 +208,9 @@ function wrongNeighbours(examined: Examined, input: DoctorInput): Finding[] {
         ...common,
         rule: "gateway-silent",
         severity: "warning",
-        what: `the gateway ${ip} has not answered ${what} when it was last asked for its MAC`,
-        ofMany: (count) => `the gateway ${ip} has not answered ${count} containers when it was last asked for its MAC`,
-        why: "the container reaches nothing beyond its own network as long as the gateway does not answer",
+        what: `the gateway ${ip} did not answer the last request of ${what} for its MAC`,
+        ofMany: (count) => `the gateway ${ip} did not answer the last requests of ${count} containers for its MAC`,
+        why: "the container cannot reach other networks until the gateway answers",
         remedy: inContainer(inside, [sh`ip neighbour delete ${ip} dev ${one.name}`]),
         consequenceOf: [
           "gateway-missing",

@@ -26,8 +26,8 @@ export const checkInsides: Check = ({ attachments, insides }) =>
           ...about,
           rule: "container-unread",
           cause: "the right to enter namespaces",
-          what: `the namespace "${inside.path}" of ${nameOf(one)} cannot be looked into: ${inside.reason}`,
-          ofMany: (count) => `the namespaces of ${count} containers cannot be looked into: ${inside.reason}`,
+          what: `the namespace "${inside.path}" of ${nameOf(one)} cannot be inspected: ${inside.reason}`,
+          ofMany: (count) => `the namespaces of ${count} containers cannot be inspected: ${inside.reason}`,
           why: "faults in the container are not among these findings",
           remedy: "run cni doctor as root on the host, in its own namespaces",
         },
@@ -39,7 +39,7 @@ export const checkInsides: Check = ({ attachments, insides }) =>
         ...about,
         rule: "container-not-whole",
         cause: inside.path,
-        what: `${nameOf(one)} has too many ${lists}: they were not read whole`,
+        what: `${nameOf(one)} has too many ${lists}: only some were read`,
         why: `faults in the ${lists} of this container are not among these findings`,
         remedy: sh`nsenter ${`--net=${inside.path}`} ip ${inside.notWhole[0]?.replace(/e?s$/, "") ?? ""}`,
       },
@@ -84,7 +84,7 @@ function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput
     severity: "error",
     what: `${what} is down`,
     ofMany: ofMany("is down"),
-    why: "nothing passes it, and its routes are gone with it",
+    why: "no packet passes it, and the kernel has deleted its routes",
     remedy: inContainer(inside, repairCommands(examined, one)),
   }
 }
@@ -104,8 +104,8 @@ function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorIn
   if (other)
     return {
       ...base,
-      what: `${what} is named "${other.name}" now`,
-      ofMany: ofMany("has another name"),
+      what: `${what} was renamed to "${other.name}"`,
+      ofMany: ofMany("was renamed"),
       why: "CHECK fails, programs that use the interface's name fail, and the DEL of some plugins leaves the interface",
       remedy: inContainer(inside, renameCommands(examined, one, other.name)),
     }
@@ -133,24 +133,24 @@ function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Do
   const master =
     linkNetnsId === undefined ? undefined : node.links.find(({ index, nsid }) => nsid === undefined && index === parent)
   const { common, what } = about(examined, one)
-  const why = "the container reaches nothing, and nothing reaches it"
+  const why = "the container can neither send nor receive packets"
   if (master === undefined || master.isUp)
     return {
       ...common,
       cause: `link ${master?.name ?? parent}`,
       rule: "container-no-carrier",
       severity: "error",
-      what: `${what} has no carrier${master ? `, and "${master.name}" of the host, on which it sits, is up` : ""}`,
+      what: `${what} has no carrier${master ? `, and "${master.name}" of the host, its master, is up` : ""}`,
       why,
-      remedy: "see the cable and the switch; ip -d link shows the state of each interface",
+      remedy: "check the cable and the switch; ip -d link shows the state of each interface",
     }
   return {
     ...common,
     cause: `link ${master.name}`,
     rule: "container-no-carrier",
     severity: "error",
-    what: `${what} has no carrier: "${master.name}" of the host, on which it sits, is down`,
-    ofMany: (count) => `"${master.name}" of the host is down, and ${count} containers sit on it`,
+    what: `${what} has no carrier: "${master.name}" of the host, its master, is down`,
+    ofMany: (count) => `"${master.name}" of the host is down, the master of ${count} containers' interfaces`,
     why,
     remedy: sh`ip link set ${master.name} up`,
   }
@@ -165,9 +165,9 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
       ...common,
       rule: "container-mac-changed",
       severity: "warning",
-      what: `${what} has MAC ${link.mac}, and ADD has given it ${mac}`,
-      ofMany: ofMany("has another MAC than ADD has given it"),
-      why: "its neighbors send to the former MAC for some time, and a check of source MACs drops its packets",
+      what: `${what} has MAC ${link.mac}, but ADD assigned ${mac}`,
+      ofMany: ofMany("does not have the MAC that ADD assigned"),
+      why: "its neighbors send to the former MAC until their caches expire, and a check of source MACs drops its packets",
       remedy: inContainer(examined.inside, [sh`ip link set ${name} address ${mac}`]),
       consequenceOf: ["mac-twice"],
     },
@@ -188,7 +188,7 @@ function changedMtu(examined: Examined, one: ExaminedInterface, { node }: Doctor
       ...common,
       rule: "container-mtu",
       severity: "warning",
-      what: `${what} has MTU ${link.mtu}, and its end on the host, "${end.name}", ${end.mtu}`,
+      what: `${what} has MTU ${link.mtu}, but its end on the host, "${end.name}", has ${end.mtu}`,
       ofMany: ofMany("has a larger MTU than its end on the host"),
       why: "large packets of the container are dropped, while small ones such as pings pass",
       remedy: inContainer(examined.inside, [sh`ip link set ${name} mtu ${end.mtu}`]),
@@ -212,7 +212,7 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
         severity: "error",
         what: `${what} has ARP switched off`,
         ofMany: ofMany("has ARP switched off"),
-        why: "the container neither asks for MACs of neighbors nor answers for its own",
+        why: "the container neither requests MACs of neighbors nor announces its own",
         remedy: inContainer(inside, [sh`ip link set ${name} arp on`]),
       },
     ]
@@ -224,9 +224,9 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
       ...common,
       rule: "container-arp-ignored",
       severity: "error",
-      what: `${what} answers no ARP request: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
-      ofMany: ofMany(`answers no ARP request, since arp_ignore is ${NO_ANSWERS},`),
-      why: "host and neighbors find the container only as long as they remember its MAC",
+      what: `${what} does not answer ARP requests: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
+      ofMany: ofMany(`does not answer ARP requests, because arp_ignore is ${NO_ANSWERS},`),
+      why: "host and neighbors cannot find the container once its MAC leaves their caches",
       remedy: inContainer(
         inside,
         ignoring.map((path) => setSysctl(path, 0)),

@@ -27,7 +27,7 @@ import { type Command, sh } from "./remedy.ts"
  *   rule: "missing-masquerade", severity: "error", network: one.network,
  *   cause: "table ip cni_masquerade",
  *   affected: [affectedBy(one)],
- *   what: `there is no masquerade for ${nameOf(one)}`,
+ *   what: `no masquerade for ${nameOf(one)}`,
  *   ofMany: (count) => `table ip cni_masquerade does not exist: ${count} containers have no masquerade`,
  *   why: "what it sends leaves with an address that no host outside can answer",
  *   remedy: sh`podman network reload --all`,
@@ -207,7 +207,7 @@ function withoutConfDir(flags: readonly string[]): string[] {
  */
 export function installCommand({ canInstall }: DoctorInput, directory: string, adopt = false): Command | string {
   if (!canInstall(directory, adopt))
-    return `install the plugins into ${directory} by "cni install" of their archive or package: beside this tool they are incomplete, or others placed files there`
+    return `install the plugins into ${directory} with "cni install" from their archive or package: the plugins beside this tool are incomplete, or others placed files there`
   if (adopt) return sh`cni install --bin-dir ${directory} --adopt`
   return exists(directory)
     ? sh`cni install --bin-dir ${directory}`

@@ -55,13 +55,13 @@ interface Kind {
   readonly attempts: (member: Member, others: readonly Member[], at: Walks) => Attempt[]
 }
 
-const HOST_WHY = "containers do not reach their host, or the host does not reach containers, as kubelet's probes do"
-const FORWARD_WHY = "a drop is final, also where other tables accept"
+const HOST_WHY = "containers cannot reach their host, or the host cannot reach containers, so kubelet's probes fail"
+const FORWARD_WHY = "a drop is final, even if other tables accept"
 
 const kinds: readonly Kind[] = [
   {
     severity: "error",
-    why: `${FORWARD_WHY}: containers reach nothing outside`,
+    why: `${FORWARD_WHY}: containers cannot reach other networks`,
     attempts: (member, _, at) => outside(member, at),
   },
   {
@@ -82,14 +82,14 @@ const kinds: readonly Kind[] = [
   },
   {
     severity: "error",
-    why: "containers of the network do not reach each other",
+    why: "containers of the network cannot reach each other",
     isBetween: true,
     attempts: ({ examined }, [other], at) =>
       other === undefined ? [] : toEach(other.address.ip, [0, 80, 8080]).map((to) => at.from(examined, to)),
   },
   {
     severity: "error",
-    why: "containers do not reach published ports",
+    why: "containers cannot reach published ports",
     attempts: ({ examined, address }, others, at) => {
       const { gateway } = address
       const [client = examined] = others.map((each) => each.examined)
@@ -99,7 +99,7 @@ const kinds: readonly Kind[] = [
   },
   {
     severity: "warning",
-    why: "published ports do not answer from outside; it may be intended",
+    why: "published ports do not answer from outside; this may be intended",
     attempts: ({ examined, address }, _, at) =>
       at
         .portsOf(examined, address)
@@ -290,7 +290,7 @@ function findingOf(
     what: says,
     ofMany: () => says,
     why: kind.why,
-    remedy: ofOthers(`let such packets pass there${hint}`, shownChain(rule?.chain ?? base)),
+    remedy: ofOthers(`allow such packets there${hint}`, shownChain(rule?.chain ?? base)),
   }
   return { finding, isBetween: kind.isBetween === true }
 }
@@ -321,7 +321,7 @@ function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
 /** Describes how to configure the program that owns the rules. */
 function hintOf(maker: string | undefined, device: string): string {
   if (maker === "docker") return `: its chain DOCKER-USER is for rules such as "-i ${device} -j ACCEPT"`
-  if (maker === "firewalld") return `: "${device}" belongs into a zone that forwards, such as trusted`
+  if (maker === "firewalld") return `: "${device}" belongs in a zone that forwards, such as trusted`
   return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
 }
 

@@ -30,7 +30,7 @@ test("without a configuration its leases are released, of its own stores alone",
   const deletion = planDeletion(attachmentOf(), inputOf({ stores }))
   expect(deletion).toEqual({ orphan: attachmentOf(), network: undefined, stores: ["/own"] })
   expect(describeDeletion(deletion)).toBe(
-    "release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)",
+    "release the lease of pods/c1/eth0 (its network no longer has a configuration for a DEL)",
   )
   expect(isDeletable(deletion)).toBe(true)
   expect(isDeletable(planDeletion(attachmentOf(), inputOf()))).toBe(false)
@@ -41,7 +41,7 @@ test("rules that name no interface are deleted by themselves, also where there i
   const deletion = planDeletion(attachmentOf({ ifName: "", rules }), inputOf({ networks }))
   expect(isDeletable(deletion)).toBe(true)
   expect(describeDeletion(deletion)).toBe(
-    "delete the rules in ip nat POSTROUTING of pods/c1 (they name no interface for a DEL)",
+    "delete the rules in ip nat POSTROUTING of pods/c1 (the rules do not name an interface for a DEL)",
   )
 })
 

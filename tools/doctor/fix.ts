@@ -45,7 +45,9 @@ export function describeDeletion({ orphan, network, stores }: Deletion): string 
     ...(places.length > 0 ? [`delete the rules in ${places.join(", ")}`] : []),
   ]
   const why =
-    orphan.ifName === "" ? "they name no interface for a DEL" : "no configuration of its network is left for a DEL"
+    orphan.ifName === ""
+      ? "the rules do not name an interface for a DEL"
+      : "its network no longer has a configuration for a DEL"
   return `${parts.join(" and ")} of ${what} (${why})`
 }
 
@@ -73,8 +75,8 @@ export function remainsOf({ orphan }: Deletion, node: Node): string[] {
   if (left === undefined) return []
   const places = new Set(left.rules.map(({ place }) => place))
   return [
-    ...(left.sources.includes("lease") ? [`the lease of ${left.addresses.join(", ")} is still there`] : []),
-    ...(left.sources.includes("cache") ? ["the cache entry is still there"] : []),
-    ...[...places].map((place) => `rules in ${place} are still there`),
+    ...(left.sources.includes("lease") ? [`the lease of ${left.addresses.join(", ")} still exists`] : []),
+    ...(left.sources.includes("cache") ? ["the cache entry still exists"] : []),
+    ...[...places].map((place) => `rules in ${place} still exist`),
   ]
 }

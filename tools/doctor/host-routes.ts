@@ -57,10 +57,10 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
       {
         ...about,
         rule: "host-has-address",
-        what: `the host itself has ${ip}, the address of ${nameOf(one)}${holder ? `, on "${holder.name}"` : ""}`,
-        why: "packets for the container end on the host",
+        what: `the host also has ${ip}, the address of ${nameOf(one)}${holder ? `, on "${holder.name}"` : ""}`,
+        why: "the host receives the container's packets itself",
         remedy: ofOthers(
-          "take the address from the host, or give the container another one",
+          "remove the address from the host, or give the container another one",
           sh`ip address show to ${ip}`,
         ),
       },
@@ -75,7 +75,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
   })
   const isShared = out.kind === "bridge" || out.kind === "vlan"
   const to = isShared ? formatCidr({ ip: networkOf(address), prefix: address.prefix }) : ip
-  const why = "nothing that the host sends or forwards reaches the container"
+  const why = "packets that the host sends or forwards do not reach the container"
   if (typeof answer === "string" && closed !== undefined)
     return [
       {
@@ -83,9 +83,9 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
         rule: "host-route-closed",
         cause: `route ${closed.dst}`,
         what: `the host drops its packets to ${ip} of ${nameOf(one)}: its route to ${closed.dst} drops packets`,
-        ofMany: (count) => `the host's route to ${closed.dst} drops packets, and ${count} containers are behind it`,
+        ofMany: (count) => `the host's route to ${closed.dst} drops packets, and is the route to ${count} containers`,
         why,
-        remedy: ofOthers("have the route leave out the container", sh`ip route show ${closed.dst}`),
+        remedy: ofOthers("exclude the container from the route", sh`ip route show ${closed.dst}`),
       },
     ]
   return [
@@ -93,8 +93,8 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
       ...about,
       rule: "host-route-missing",
       cause: `route ${to} by ${out.name}`,
-      what: `the host has no route to ${to} by "${out.name}", where ${nameOf(one)} is${instead(answer, input)}`,
-      ofMany: (count) => `the host has no route to ${to} by "${out.name}", where ${count} containers are`,
+      what: `the host has no route to ${to} by "${out.name}", the interface of ${nameOf(one)}${instead(answer, input)}`,
+      ofMany: (count) => `the host has no route to ${to} by "${out.name}", the interface of ${count} containers`,
       why,
       remedy: isShared ? connectedRoute(address, to, out) : pointRoute(ip, isV6, out),
       consequenceOf: ["route-overlap", "gateway-missing", "link-down", "host-main-table"],
@@ -105,7 +105,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
 function instead(answer: ListedRoute | string, { node }: DoctorInput): string {
   if (typeof answer === "string") return ""
   const dev = node.links.find(({ index, nsid }) => nsid === undefined && index === answer.index)?.name
-  return dev === undefined ? "" : `: it sends there by "${dev}"`
+  return dev === undefined ? "" : `: its route is by "${dev}"`
 }
 
 /** Returns the command for the route that the kernel creates with the gateway's address. */
@@ -140,10 +140,10 @@ export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
         severity: "error",
         network: first.one.network,
         affected: [affectedBy(first.one)],
-        what: `the host has a static neighbor ${ip} on "${dev}" with MAC ${neighbour.mac}, and ${nameOf(first.one)} has ${first.mac}`,
+        what: `the host has a static neighbor ${ip} on "${dev}" with MAC ${neighbour.mac}, but ${nameOf(first.one)} has ${first.mac}`,
         why: "packets that the host sends or forwards to the container do not reach it",
         remedy: ofOthers(
-          "take the entry away, or give it the MAC of the container",
+          "delete the entry, or give it the MAC of the container",
           sh`ip neighbour show ${ip} dev ${dev}`,
         ),
       },

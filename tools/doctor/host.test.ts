@@ -18,8 +18,8 @@ test("a clock that stands more than a minute before what has been written", () =
   expect(at(61_001)).toEqual([
     `warning clock-behind
 it is 1970-01-01T00:00:01.000Z here, and "pods/c1/eth0" was added at 1970-01-01T00:01:01.001Z
-the clock was wrong then or is wrong now: certificates fail, ages and logs mislead
-set the clock: timedatectl shows whether it is set by the network, and timedatectl set-ntp true does that`,
+the clock was wrong then or is wrong now: certificates fail, and ages and times in logs are wrong
+set the clock: timedatectl shows whether NTP sets it, and timedatectl set-ntp true enables NTP`,
   ])
   expect([at(61_000), at(1), at(undefined)]).toEqual([[], [], []])
 })
@@ -45,8 +45,8 @@ faults in them are not among these findings
 run cni doctor as root on the host, in its own namespaces`,
     ),
     `warning no-nftables
-the kernel's nf_tables cannot be asked
-masquerade and port mappings need it, unless a configuration names the backend iptables
+the kernel's nf_tables cannot be read
+masquerade and port mappings need nf_tables, unless a configuration selects the backend iptables
 modprobe nf_tables`,
   ])
   expect(checkUnread(inputOf({ filter }))).toEqual([])

@@ -20,7 +20,7 @@ const LITTLE = 0.02
 const LITTLE_BYTES = 16 << 20
 /** Clocks of one machine differ by less. */
 const CLOCK_SLACK_MS = 60_000
-const WHEN_FULL = "no ADD can write its records: all fail"
+const WHEN_FULL = "ADD cannot write its records, and fails"
 
 /** Checks space and write permission where plugins and runtimes keep state. */
 export const checkDisk: Check = ({ node: { places, stores } }) => {
@@ -34,7 +34,7 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
     const { isReadOnly, size, free, files, freeFiles } = statFileSystem(existing)
     if (isReadOnly) {
       const what = `"${existing}" cannot be written to: its file system is mounted read-only`
-      const remedy = `see why, then mount it for writing: ${sh`findmnt ${mountOf(existing).point}`.line} shows how it is mounted, the kernel's log whether the disk is at fault`
+      const remedy = `find out why, then mount it for writing: ${sh`findmnt ${mountOf(existing).point}`.line} shows the mount options; the kernel's log says whether the disk is at fault`
       return [{ rule: "disk-read-only", severity: "error", what, why: WHEN_FULL, remedy }]
     }
     const isFull = free === 0 || (files > 0 && freeFiles === 0)
@@ -45,7 +45,7 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
       : `the file system of "${existing}" has ${Math.round(free / 1024)} KiB left`
     const severity = isFull ? "error" : "warning"
     const { point } = mountOf(existing)
-    const remedy = `delete unneeded files there, or make it larger: ${sh`du -xa ${point} | sort -n | tail`.line} shows what is large, ${sh`df -h ${point}; df -i ${point}`.line} how much is used`
+    const remedy = `delete unneeded files, or enlarge the file system: ${sh`du -xa ${point} | sort -n | tail`.line} lists the largest directories, ${sh`df -h ${point}; df -i ${point}`.line} the used space and inodes`
     return [{ rule: "disk-full", severity, what, why: WHEN_FULL, remedy }]
   })
 }
@@ -69,9 +69,8 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) =>
         affected: [affectedBy(one)],
         what: `${here} ${nameOf(one)} was added at ${added}`,
         ofMany: (count) => `${here} ${count} attachments were added later, one at ${added}`,
-        why: "the clock was wrong then or is wrong now: certificates fail, ages and logs mislead",
-        remedy:
-          "set the clock: timedatectl shows whether it is set by the network, and timedatectl set-ntp true does that",
+        why: "the clock was wrong then or is wrong now: certificates fail, and ages and times in logs are wrong",
+        remedy: "set the clock: timedatectl shows whether NTP sets it, and timedatectl set-ntp true enables NTP",
       },
     ]
   })
@@ -88,11 +87,11 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
       cause: dirname(file),
       ...(one === undefined ? {} : { network: one.network }),
       affected: [one === undefined ? { name: `"${file}"` } : { ...affectedBy(one), detail: `"${file}"` }],
-      what: `"${file}" holds no record: it is empty, cut short, or no regular file`,
+      what: `"${file}" holds no record: it is empty, truncated, or not a regular file`,
       ofMany: (count) =>
-        `${count} files in "${dirname(file)}" hold no record: they are empty, cut short, or no regular files`,
-      why: "the runtime does not know the attachment any more, and cni gc --auto cannot tell whether it is in use",
-      remedy: `restart the container, or see that it is gone; then ${sh`rm ${[file]}`.line}`,
+        `${count} files in "${dirname(file)}" hold no record: they are empty, truncated, or not regular files`,
+      why: "the runtime has lost the attachment, and cni gc --auto cannot determine whether it is in use",
+      remedy: `restart the container, or make sure that it no longer exists; then ${sh`rm ${[file]}`.line}`,
     }
   })
 
@@ -118,7 +117,7 @@ export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
         affected: [{ name: `"${file}"` }],
         what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by users other than root`,
         ofMany: (count) => `${count} files in "${dirname(file)}" can be changed by users other than root`,
-        why: "DEL follows the record as root, and the lease decides which container has an address",
+        why: "DEL acts on the record as root, and a lease decides which container has an address",
         remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
       },
     ]
@@ -130,8 +129,8 @@ function exposed(directory: string, exposure: string): Finding {
   return {
     rule: "state-exposed",
     severity: "error",
-    what: `"${directory}" is not root's alone: ${exposure}`,
-    why: "plugins and runtime refuse files that other users may have changed: ADD and DEL fail",
+    what: `"${directory}" is writable by others: ${exposure}`,
+    why: "plugins and runtime reject files that other users can change: ADD and DEL fail",
     remedy: sh`chown root:root ${path}; chmod go-w ${path}`,
     note: "a tmpfs is mounted with mode=0755",
   }
@@ -146,10 +145,10 @@ function notDirectory(path: string): Finding {
   return {
     rule: "cannot-look",
     severity: "error",
-    what: `"${path}" is not a directory, and plugins and the runtime keep their files in one of that name`,
-    why: "no ADD can write its records: all fail, and faults of the files that were there are not among these findings",
+    what: `"${path}" is not a directory, but plugins and the runtime keep their files there`,
+    why: "ADD cannot write its records, and fails; faults of the missing files are not among these findings",
     remedy: sh`mv ${path} ${`${path}.moved`}`,
-    note: "the next ADD makes the directory; put the files that were there back into it",
+    note: "the next ADD creates the directory; restore its files",
   }
 }
 
@@ -175,10 +174,10 @@ export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
         {
           rule: "no-nftables" as const,
           severity: "warning" as const,
-          what: "the kernel's nf_tables cannot be asked",
-          why: "masquerade and port mappings need it, unless a configuration names the backend iptables",
+          what: "the kernel's nf_tables cannot be read",
+          why: "masquerade and port mappings need nf_tables, unless a configuration selects the backend iptables",
           remedy: sh`modprobe nf_tables`,
-          note: "it takes root, and a kernel that has the module",
+          note: "this needs root, and a kernel with the module",
         },
       ]
     : []),

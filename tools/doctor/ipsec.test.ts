@@ -40,9 +40,9 @@ const ALL = "0.0.0.0/0"
 test("a policy that blocks all packets of containers is reported, and the remedy is words", () => {
   expect(found([policy("fwd", "10.85.0.0/24", ALL)])).toEqual([
     `error ipsec-policy
-the policy "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd" of IPsec is about packets of containers, and blocks them
-the kernel drops the packets behind all rules of the packet filter: containers do not reach the host, or nothing beyond it
-have the policy leave out packets of containers, by the program that made it; "ip xfrm policy" shows it`,
+the policy "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd" of IPsec matches packets of containers, and blocks them
+the kernel drops the packets after all rules of the packet filter: containers cannot reach the host, or other networks
+exclude packets of containers from the policy, with the program that created it; "ip xfrm policy" shows it`,
   ])
 })
 

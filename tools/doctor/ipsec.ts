@@ -19,7 +19,7 @@ export const checkIpsec: Check = (input) => {
   return [...byPolicy].map(([text, group]): Finding => {
     const blockers = group.map(({ blocker }) => blocker)
     const why = new Set(blockers.flatMap(({ policy }) => whyBlocked(policy, ipsec) ?? []))
-    const what = `${text} of IPsec is about packets of containers, and ${[...why].join(", ")}`
+    const what = `${text} of IPsec matches packets of containers, and ${[...why].join(", ")}`
     return {
       rule: "ipsec-policy",
       severity: "error",
@@ -27,8 +27,8 @@ export const checkIpsec: Check = (input) => {
       affected: [...new Map(group.map(({ one }) => [one, affectedBy(one)])).values()],
       what,
       ofMany: () => what,
-      why: "the kernel drops the packets behind all rules of the packet filter: containers do not reach the host, or nothing beyond it",
-      remedy: ofOthers("have the policy leave out packets of containers", sh`ip xfrm policy`),
+      why: "the kernel drops the packets after all rules of the packet filter: containers cannot reach the host, or other networks",
+      remedy: ofOthers("exclude packets of containers from the policy", sh`ip xfrm policy`),
     }
   })
 }

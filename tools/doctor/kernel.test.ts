@@ -24,7 +24,7 @@ describe("forwarding", () => {
   const gateway = [memberOf({ type: "bridge", bridge: "cni0", isGateway: true })]
   const off = (path: string, dotted: string, count = 1) => `error forwarding-off
 ${path} is 0, and ${count > 1 ? `${count} containers are attached: "pods/c1/eth0", "pods/c2/eth0"` : "1 container is attached"}
-the kernel drops packets between containers and other networks
+the kernel does not forward packets between containers and other networks
 sysctl -w ${dotted}=1`
 
   test("is off in a family in which containers have addresses", () => {
@@ -61,7 +61,7 @@ sysctl -w ${dotted}=1`
     expect(found({ ...one, [IPV4]: "1" }, both)).toEqual([
       `error forwarding-off-link
 net/ipv4/conf/cni0/forwarding is 0, and net/ipv4/ip_forward is 1
-the kernel forwards nothing that comes in there
+the kernel forwards no packet from these interfaces
 sysctl -w net.ipv4.conf.cni0.forwarding=1`,
     ])
     expect(found({ ...one, [IPV4]: "0" })).toEqual([])
@@ -108,7 +108,7 @@ test("strict reverse path filtering is the larger of that for all and the interf
   }
   const strict = (name: string) => `warning rp-filter-strict
 rp_filter of cni0 is strict (1)
-packets of containers with several interfaces, or whose answers go another way, are dropped silently
+the kernel silently drops packets of containers that have several interfaces, or whose answers take another route
 sysctl -w net.ipv4.conf.${name}.rp_filter=2`
   expect(found("0", "1")).toEqual([strict("cni0")])
   expect(found(undefined, "1")).toEqual([strict("cni0")])
@@ -154,7 +154,7 @@ describe("frames between containers of one bridge", () => {
     )
   const off = (what: string, before = "") => `warning br-netfilter-off
 ${what}
-a pod does not reach a Service whose answer comes from a pod of the same node
+a pod cannot reach a Service through an endpoint on the same node
 ${before}sysctl -w net.bridge.bridge-nf-call-iptables=1`
 
   test("do not pass the rules for services, which pods need", () => {
@@ -175,13 +175,13 @@ test("the table of connections is nearly full, or full", () => {
   expect(found("80", "100")).toEqual([
     `warning conntrack-full
 80 of 100 connections are tracked (80 %)
-when it is full the kernel drops new connections of the host and of all containers
+when the table is full, the kernel drops new connections of the host and all containers
 ${remedy}`,
   ])
   expect(found("100", "100")).toEqual([
     `error conntrack-full
 100 of 100 connections are tracked (100 %)
-the kernel drops new connections of the host and of all containers
+the kernel drops new connections of the host and all containers
 ${remedy}`,
   ])
   expect([found("79", "100"), found("0", "0"), found("5", "0")]).toEqual([[], [], []])
@@ -193,7 +193,7 @@ test("IPv6 is off on the bridge of containers that have IPv6 addresses", () => {
   const found = (more: Partial<NodeAttachment> = {}, parts: Parts = {}) =>
     printed(checkIpv6(inputOf({ members, links, sysctls, ...parts, attachments: [{ ...both, ...more }] })))
   const off = `error ipv6-disabled (pods)
-net/ipv6/conf/cni0/disable_ipv6 is 1, and containers on it have IPv6 addresses
+net/ipv6/conf/cni0/disable_ipv6 is 1, but containers on it have IPv6 addresses
 their gateway has no IPv6 address and does not answer
 sysctl -w net.ipv6.conf.cni0.disable_ipv6=0`
   expect(found()).toEqual([off])
@@ -231,8 +231,8 @@ describe("the kernel's tables of neighbours", () => {
     expect(found(819)).toEqual([])
     expect(found(820)).toEqual([
       `warning neighbours-full
-the kernel's table of IPv6 neighbors has 820 of 1024 entries, those of its containers included
-where all are in use the kernel finds no new neighbors: connections of the host and of containers fail with "No buffer space available", or hang
+the kernel's table of IPv6 neighbors has 820 of 1024 entries, including those of its containers
+when the table is full, the kernel cannot add neighbors: connections of the host and of containers fail with "No buffer space available", or hang
 sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
     ])
     expect(found(5000)[0]).toEndWith("gc_thresh3=2048")
@@ -241,7 +241,7 @@ sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
   test("are a fault once they have refused a neighbor, not where the kernel drops what it can do without", () => {
     expect(found(1024)[0]).toStartWith("warning neighbours-full")
     expect(found(1024, 1024, 7)[0]).toStartWith(
-      "error neighbours-full\nthe kernel's table of IPv6 neighbors has 1024 of 1024 entries, those of its containers included, and has refused 7 since",
+      "error neighbours-full\nthe kernel's table of IPv6 neighbors has 1024 of 1024 entries, including those of its containers, and has rejected 7 since",
     )
     expect(found(819, 1024, 7)).toEqual([])
   })

@@ -30,9 +30,9 @@ export const checkForwarding: Check = (input) => {
       affected: concerned.map(affectedBy),
       what: `${path} is 0, and 1 container is attached`,
       ofMany: (count) => `${path} is 0, and ${count} containers are attached`,
-      why: "the kernel drops packets between containers and other networks",
+      why: "the kernel does not forward packets between containers and other networks",
       remedy: setSysctl(path, 1),
-      note: "find the program that switches it off: /etc/sysctl.d, a firewall's start",
+      note: "find the program that disables it, such as a file in /etc/sysctl.d or a firewall's start script",
     })
   }
   const uplinks = used.length > 0 ? defaultUplinks(input) : []
@@ -47,8 +47,8 @@ export const checkForwarding: Check = (input) => {
       what: `net/ipv4/conf/${link}/forwarding is 0, and net/ipv4/ip_forward is 1`,
       ofMany: (count) => `net/ipv4/ip_forward is 1, and forwarding of ${count} interfaces is 0`,
       why: isUplink
-        ? "the kernel forwards nothing that comes in by this uplink: no answers to containers, and nothing for published ports"
-        : "the kernel forwards nothing that comes in there",
+        ? "the kernel forwards no packet from this uplink: neither answers to containers nor requests to published ports"
+        : "the kernel forwards no packet from these interfaces",
       remedy: setSysctl(`net/ipv4/conf/${link}/forwarding`, 1),
     })
   }
@@ -84,9 +84,9 @@ export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
         rule: "router-ignored",
         severity: defaults.length === 0 ? "error" : "warning",
         affected: [{ name: `"${name}"` }],
-        what: `"${name}" has addresses by router advertisements, and heeds none any more: its accept_ra is 1, and the host forwards`,
-        why: `${lost} loses these addresses when their time is over`,
-        remedy: `give "${name}" accept_ra 2, also in /etc/sysctl.d: it is a setting of the host's own, and the next advertisement brings the route back`,
+        what: `"${name}" has addresses from router advertisements, but now ignores these: its accept_ra is 1, and the host forwards`,
+        why: `${lost} loses these addresses when they expire`,
+        remedy: `give "${name}" accept_ra 2, also in /etc/sysctl.d: the setting is the host's, and the next advertisement restores the route`,
       },
     ]
   })
@@ -106,7 +106,7 @@ export const checkReversePath: Check = (input) => {
         affected: [{ name: `"${link}"` }],
         what: `rp_filter of ${link} is strict (1)`,
         ofMany: (count) => `rp_filter of ${count} interfaces is strict (1)`,
-        why: "packets of containers with several interfaces, or whose answers go another way, are dropped silently",
+        why: "the kernel silently drops packets of containers that have several interfaces, or whose answers take another route",
         remedy: setSysctl(`net/ipv4/conf/${all === 1 ? "all" : link}/rp_filter`, 2),
         note: "2 is loose",
       },
@@ -125,7 +125,7 @@ export const checkBridgeFiltering: Check = (input) => {
       rule: "br-netfilter-off",
       severity: "warning",
       what: called === undefined ? "the module br_netfilter is not loaded" : "net/bridge/bridge-nf-call-iptables is 0",
-      why: "a pod does not reach a Service whose answer comes from a pod of the same node",
+      why: "a pod cannot reach a Service through an endpoint on the same node",
       remedy: called === undefined ? sh`modprobe br_netfilter; ${set}` : set,
     },
   ]
@@ -141,7 +141,7 @@ export const checkConntrack: Check = (input) => {
       rule: "conntrack-full",
       severity: isFull ? "error" : "warning",
       what: `${count} of ${most} connections are tracked (${Math.round((100 * count) / most)} %)`,
-      why: `${isFull ? "the kernel drops" : "when it is full the kernel drops"} new connections of the host and of all containers`,
+      why: `${isFull ? "the kernel drops" : "when the table is full, the kernel drops"} new connections of the host and all containers`,
       remedy: setSysctl("net/netfilter/nf_conntrack_max", 2 * most),
       note: "conntrack -L shows which connections they are",
     },
@@ -160,15 +160,15 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
     const name = family === AF_INET ? "ipv4" : "ipv6"
     const path = `net/${name}/neigh/default/gc_thresh3`
     if (most === 0 || entries < NEARLY_FULL * most) return []
-    const counted = `${entries} of ${most} entries, those of its containers included`
+    const counted = `${entries} of ${most} entries, including those of its containers`
     return [
       {
         rule: "neighbours-full",
         severity: refused > 0 ? "error" : "warning",
-        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbors has ${counted}${refused > 0 ? `, and has refused ${refused} since the machine started` : ""}`,
-        why: 'where all are in use the kernel finds no new neighbors: connections of the host and of containers fail with "No buffer space available", or hang',
+        what: `the kernel's table of ${family === AF_INET ? "IPv4" : "IPv6"} neighbors has ${counted}${refused > 0 ? `, and has rejected ${refused} since boot` : ""}`,
+        why: 'when the table is full, the kernel cannot add neighbors: connections of the host and of containers fail with "No buffer space available", or hang',
         remedy: setSysctl(path, 2 * most), // a container cannot raise this number
-        note: "ip -s ntable shows the tables; gc_thresh1 and gc_thresh2 beside it are raised with it; a container that asks for many addresses fills it, too",
+        note: "ip -s ntable shows the tables; raise gc_thresh1 and gc_thresh2 too; a container that scans many addresses also fills the table",
       },
     ]
   })
@@ -193,10 +193,10 @@ function withoutIpv6Uplink({ node, examined, sysctl }: DoctorInput): Finding[] {
       severity: "warning",
       cause: path,
       affected: used.map(({ one }) => affectedBy(one)),
-      what: `${path} is 1: the uplink has no IPv6, and a container has an IPv6 default route`,
-      ofMany: (count) => `${path} is 1: the uplink has no IPv6, and ${count} containers have an IPv6 default route`,
-      why: "programs that try IPv6 first wait, or fail: what they send beyond the host goes nowhere",
-      remedy: `leave IPv6 out of the networks, or let the uplink have it: sysctl -w ${path}=0, then its address and default route again`,
+      what: `${path} is 1: the uplink has no IPv6, but a container has an IPv6 default route`,
+      ofMany: (count) => `${path} is 1: the uplink has no IPv6, but ${count} containers have an IPv6 default route`,
+      why: "programs that try IPv6 first wait or fail: their packets do not leave the host",
+      remedy: `remove IPv6 from the networks, or enable it on the uplink: sysctl -w ${path}=0, then add its address and default route again`,
     },
   ]
 }
@@ -221,8 +221,8 @@ function withoutIpv6Bridge(input: DoctorInput): Finding[] {
         network,
         cause: path,
         affected: [affectedBy(one)],
-        what: `${path} is 1, and containers on it have IPv6 addresses`,
-        ofMany: (count) => `${path} is 1, and ${count} containers on it have IPv6 addresses`,
+        what: `${path} is 1, but containers on it have IPv6 addresses`,
+        ofMany: (count) => `${path} is 1, but ${count} containers on it have IPv6 addresses`,
         why: "their gateway has no IPv6 address and does not answer",
         // The kernel deleted the addresses.
         remedy: inOneLine([setSysctl(path, 0), ...gateways.map(({ address, device }) => giveAddress(address, device))]),

@@ -16,7 +16,7 @@ test("bridges and hosts' ends that are down, each once", () => {
   const attachments = [attachmentOf({ link: end }), attachmentOf({ link: inside }), attachmentOf()]
   const text = (name: string, of = "") => `error link-down${of}
 interface "${name}" is down
-nothing passes it
+no packet passes it
 ip link set ${name} up`
   expect(printed(checkLinks(inputOf({ members, links, attachments })))).toEqual([
     text("cni0"),
@@ -25,8 +25,8 @@ ip link set ${name} up`
   const two = [attachmentOf({ link: end }), attachmentOf({ containerId: "c2", link: { ...end, name: "veth2" } })]
   expect(printed(checkLinks(inputOf({ attachments: two })))).toEqual([
     `error link-down (pods)
-2 interfaces of the host that lead to containers are down: "pods/c1/eth0", "pods/c2/eth0"
-nothing passes it
+2 interfaces of the host to containers are down: "pods/c1/eth0", "pods/c2/eth0"
+no packet passes it
 for each in veth1 veth2; do ip link set "$each" up; done`,
   ])
   expect(
@@ -99,8 +99,8 @@ test("a bridge that was deleted, once for all containers of it", () => {
     )
   expect(found(1)).toEqual([
     `error bridge-missing (pods)
-bridge "cni0" does not exist, and a container needs it: "pods/c1/eth0"
-the containers reach nothing, and nothing reaches them
+bridge "cni0" does not exist, but a container needs it: "pods/c1/eth0"
+the containers can neither send nor receive packets
 ip link add cni0 up type bridge; ip address replace 10.85.0.1/24 dev cni0; ip link set veth1 master cni0`,
   ])
   expect(found(5)).toHaveLength(1)
@@ -142,7 +142,7 @@ test("bridges that have lost the gateway of containers, for each gateway once", 
   expect(found()).toEqual([
     `error gateway-missing (pods)
 bridge "cni0" does not have fd00::9, the containers' gateway
-containers reach nothing beyond their network
+containers cannot reach other networks
 ip address replace fd00::9/64 dev cni0 nodad`,
   ])
   expect(found({ attachments: [attachmentOf({ result }), attachmentOf({ result })] })).toHaveLength(1)
@@ -171,12 +171,12 @@ test("sizes of packets that do not go together", () => {
     ),
   ).toEqual([
     `warning mtu-mismatch
-bridge "cni0" has MTU 1500, and 2 of its ports have another one: "veth1", "veth2"
+bridge "cni0" has MTU 1500, but 2 of its ports have other MTUs: "veth1", "veth2"
 large packets between these containers are dropped, while small ones such as pings pass
 for each in veth1 veth2; do ip link set "$each" mtu 1500; done`,
     `warning mtu-uplink
-bridge "cni0" of 2 containers has MTU 1500, and "eth0", their uplink, 1400: "veth1", "veth2"
-connections hang where ICMP that asks for smaller packets is filtered
+bridge "cni0" of 2 containers has MTU 1500, but "eth0", their uplink, has 1400: "veth1", "veth2"
+connections hang if a firewall drops the ICMP messages of path MTU discovery
 for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
   ])
   const odd = linkOf(4, "veth1", { master: 3, mtu: 1400 })
@@ -184,7 +184,9 @@ for each in cni0 veth1 veth2; do ip link set "$each" mtu 1400; done`,
   expect(printed(checkMtu(inputOf({ members, links: [bridge, odd], attachments })))[0]).toEndWith(
     "ip link set veth1 mtu 1500; nsenter --net='/run/netns/a b' ip link set eth0 mtu 1500",
   )
-  expect(found(bridge, linkOf(4, "veth1", { master: 3, mtu: 1400 })).join()).toContain('and its port "veth1" 1400\n')
+  expect(found(bridge, linkOf(4, "veth1", { master: 3, mtu: 1400 })).join()).toContain(
+    'but its port "veth1" has 1400\n',
+  )
   expect(found(eth0(1500), bridge, veth)).toEqual([])
   expect(
     found(bridge, veth, linkOf(6, "veth3", { mtu: 1 }), linkOf(7, "veth4", { mtu: 1, master: 3, nsid: 1 })),

@@ -13,7 +13,7 @@ function downLoopback(input: DoctorInput): Finding[] {
       severity: "error",
       cause: "loopback",
       what: 'interface "lo" of the host is down',
-      why: "the host does not reach its own addresses, nor ports of containers that are published at them",
+      why: "the host can reach neither its own addresses nor container ports published at these addresses",
       remedy: sh`ip link set lo up`,
     },
   ]
@@ -32,7 +32,7 @@ function downBridges(input: DoctorInput): Finding[] {
         affected: users.map(affectedBy),
         what: `interface "${name}" is down`,
         ofMany: (count) => `interface "${name}" is down, the bridge of ${count} containers`,
-        why: "nothing passes it",
+        why: "no packet passes it",
         remedy: sh`ip link set ${name} up`,
       },
     ]
@@ -50,9 +50,9 @@ function downEnds({ attachments }: DoctorInput): Finding[] {
         cause: "ends",
         affected: [affectedBy(one)],
         what: `interface "${link.name}" is down`,
-        ofMany: (count) => `${count} interfaces of the host that lead to containers are down`,
+        ofMany: (count) => `${count} interfaces of the host to containers are down`,
         network,
-        why: "nothing passes it",
+        why: "no packet passes it",
         remedy: sh`ip link set ${link.name} up`,
       },
     ]
@@ -78,12 +78,12 @@ export const checkMtu: Check = (input) => {
         severity: "warning",
         cause: `bridge ${name}`,
         affected: ports.map((port) => affectedPort(port, input)),
-        what: `bridge "${name}" has MTU ${bridge.mtu}, and "${out.name}", the uplink of its containers, ${out.mtu}`,
+        what: `bridge "${name}" has MTU ${bridge.mtu}, but "${out.name}", the uplink of its containers, has ${out.mtu}`,
         ofMany: (count) =>
-          `bridge "${name}" of ${count} containers has MTU ${bridge.mtu}, and "${out.name}", their uplink, ${out.mtu}`,
-        why: "connections hang where ICMP that asks for smaller packets is filtered",
+          `bridge "${name}" of ${count} containers has MTU ${bridge.mtu}, but "${out.name}", their uplink, has ${out.mtu}`,
+        why: "connections hang if a firewall drops the ICMP messages of path MTU discovery",
         remedy: inOneLine([sh`ip link set ${name} mtu ${out.mtu}`, ...ports.map(set)]),
-        note: `for containers to come, set "mtu": ${out.mtu} in ${file}`,
+        note: `for future containers, set "mtu": ${out.mtu} in ${file}`,
       },
     ]
   })
@@ -96,11 +96,11 @@ function oddPort(bridge: NodeLink, port: NodeLink, input: DoctorInput): Finding 
     severity: "warning",
     cause: `bridge ${name}`,
     affected: [affectedPort(port, input)],
-    what: `bridge "${name}" has MTU ${mtu}, and its port "${port.name}" ${port.mtu}`,
-    ofMany: (count) => `bridge "${name}" has MTU ${mtu}, and ${count} of its ports have another one`,
+    what: `bridge "${name}" has MTU ${mtu}, but its port "${port.name}" has ${port.mtu}`,
+    ofMany: (count) => `bridge "${name}" has MTU ${mtu}, but ${count} of its ports have other MTUs`,
     why: "large packets between these containers are dropped, while small ones such as pings pass",
     remedy: setMtu(port, mtu, input),
-    note: `for containers to come, set "mtu" in ${fileOf(name, input)}`,
+    note: `for future containers, set "mtu" in ${fileOf(name, input)}`,
   }
 }
 

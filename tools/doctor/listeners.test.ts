@@ -18,9 +18,9 @@ test.each(["0.0.0.0", "::"])("a published port that a process of the host listen
   const found = (...ports: ReturnType<typeof mapped>[]) => printed(checkListeners(inputOf({ ports })))
   expect(found(mapped(port + 1), mapped(port))).toContain(
     `warning port-taken (pods)
-port ${port}/tcp of the host leads to 10.85.0.2:80 (pods/c1/eth0), and ${name} (process ${process.pid}) listens on it
-the process gets no connections: they go to the container
-stop the process, or choose another port for one of the two: ss -ltnp sport = :${port} shows the process`,
+port ${port}/tcp of the host is forwarded to 10.85.0.2:80 (pods/c1/eth0), but ${name} (process ${process.pid}) listens on it
+the process gets no connections: the container gets them
+stop the process, or change the port of the process or of the container: ss -ltnp sport = :${port} shows the process`,
   )
   expect(found(mapped(port, "udp"))).toEqual([])
   expect(found()).toEqual([])
@@ -29,12 +29,12 @@ stop the process, or choose another port for one of the two: ss -ltnp sport = :$
 test.each(["conmon", "crio", "podman", "rootlessport", "sleep", "dnsmasq"])(
   "a process that calls itself %s is reported: each process chooses its name",
   (program) => {
-    expect(toldAs(program)).toContain(`and ${program} (process ${process.pid}) listens on it`)
+    expect(toldAs(program)).toContain(`but ${program} (process ${process.pid}) listens on it`)
   },
 )
 
 test("a process forges no line and no colour by its name", () => {
-  expect(toldAs("x\nERROR \x1b[31my")).toContain("and x\\u000aERROR \\u001b[31my (process ")
+  expect(toldAs("x\nERROR \x1b[31my")).toContain("but x\\u000aERROR \\u001b[31my (process ")
 })
 
 /** Returns the findings for this process under a name; proc_pid_comm(5). */
@@ -55,8 +55,8 @@ test("a published port at an address that the host does not have", () => {
   const found = (hostPort: string) => printed(checkPortAddresses(inputOf({ ports: [{ ...mapped(8080), hostPort }] })))
   expect(found("203.0.113.9:8080/tcp")).toEqual([
     `warning port-address-missing (pods)
-port 203.0.113.9:8080/tcp leads to 10.85.0.2:80 (pods/c1/eth0), and the host does not have 203.0.113.9
-other machines find no host with the address, unless they have a route to it by this one
+port 203.0.113.9:8080/tcp is forwarded to 10.85.0.2:80 (pods/c1/eth0), but the host does not have 203.0.113.9
+other machines cannot find a host with the address, unless they have a route to it through this host
 publish the port at an address of the host, or at all of them: ip -brief address lists them`,
   ])
   expect(found("[2001:db8::9]:8080/tcp")).toHaveLength(1)

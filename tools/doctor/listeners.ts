@@ -36,9 +36,9 @@ export const checkListeners: Check = ({ node }) => {
         rule: "port-taken",
         severity: "warning" as const,
         network: owner.split("/")[0] ?? "",
-        what: `port ${hostPort} of the host leads to ${to} (${owner}), and ${who} listens on it`,
-        why: "the process gets no connections: they go to the container",
-        remedy: `stop the process, or choose another port for one of the two: ss -ltnp sport = :${port} shows the process`,
+        what: `port ${hostPort} of the host is forwarded to ${to} (${owner}), but ${who} listens on it`,
+        why: "the process gets no connections: the container gets them",
+        remedy: `stop the process, or change the port of the process or of the container: ss -ltnp sport = :${port} shows the process`,
       },
     ]
   })
@@ -56,8 +56,8 @@ export const checkPortAddresses: Check = ({ node }) => {
         rule: "port-address-missing",
         severity: "warning" as const,
         network: owner.split("/")[0] ?? "",
-        what: `port ${hostPort} leads to ${to} (${owner}), and the host does not have ${text}`,
-        why: "other machines find no host with the address, unless they have a route to it by this one",
+        what: `port ${hostPort} is forwarded to ${to} (${owner}), but the host does not have ${text}`,
+        why: "other machines cannot find a host with the address, unless they have a route to it through this host",
         remedy: "publish the port at an address of the host, or at all of them: ip -brief address lists them",
       },
     ]

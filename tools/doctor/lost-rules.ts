@@ -27,9 +27,9 @@ function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
       ...aboutRules(one, input, "bridge"),
       rule: "missing-spoof-check",
       cause: `table ${table}`,
-      what: `the MACs that ${nameOf(one)} sends from are not checked, and its network has "macspoofchk": ${describeTable(input, table)}`,
-      ofMany: (count) => `${describeTable(input, table)}: the MACs that ${count} containers send from are not checked`,
-      why: "the container can send frames in the name of others, and get theirs",
+      what: `the source MACs of ${nameOf(one)} are not checked, but its network sets "macspoofchk": ${describeTable(input, table)}`,
+      ofMany: (count) => `${describeTable(input, table)}: the source MACs of ${count} containers are not checked`,
+      why: "the container can send frames with the MACs of others, and receive their frames",
       consequenceOf: ["missing-host-end", "bridge-missing", "not-in-bridge"],
     },
   ]
@@ -53,7 +53,7 @@ function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
       cause: `table ${table}`,
       what: `"ingressPolicy": "${policy}" is not in force for ${nameOf(one)}: ${describeTable(input, table)}`,
       ofMany: (count) => `${describeTable(input, table)}: "ingressPolicy" is not in force for ${count} containers`,
-      why: "containers reach each other that the policy keeps apart",
+      why: "containers can reach each other although the policy separates them",
       consequenceOf: ["missing-host-end"],
     },
   ]
@@ -85,7 +85,7 @@ function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
         what: `"${end.name}", the host's end of ${nameOf(one)}, does not limit what the container ${limited}, and its network has "${key}" ${asked[key]}`,
         ofMany: (count) =>
           `the host's ends of ${count} containers do not limit what these ${limited.slice(0, -1)}, and their network has "${key}"`,
-        why: "the container takes all that the host's links give",
+        why: "the container can use the full bandwidth of the host's links",
         consequenceOf: ["tc-filter"],
       },
     ]

@@ -13,14 +13,14 @@ test("files that no runtime can use", () => {
   expect(printed(checkFiles(inputOf({ networks })))).toEqual([
     `error config-broken
 "/etc/cni/net.d/10-x.conf" cannot be used: 10-x.conf: no JSON
-runtimes skip it, or take no network at all
-mend the file, or move it away: cni lint /etc/cni/net.d/10-x.conf names line and column`,
+runtimes skip it, or load no network at all
+correct the file, or move it away: cni lint /etc/cni/net.d/10-x.conf prints the line and the column`,
   ])
 })
 
 test("a directory without any network, unless it could not be read", () => {
   const found = (parts: Parts) => checkFiles(inputOf(parts)).map(({ rule, what }) => `${rule}: ${what}`)
-  expect(found({})).toEqual(['config-none: there is no network configuration in "/etc/cni/net.d"'])
+  expect(found({})).toEqual(['config-none: no network configuration in "/etc/cni/net.d"'])
   expect(found({ networks: [networkOf("pods")] })).toEqual([])
   expect(found({ unread: [{ what: "networks", reason: "EACCES" }] })).toEqual([])
 })
@@ -30,7 +30,7 @@ test("networks that hide others of the same name", () => {
   expect(printed(checkFiles(inputOf({ networks })))).toEqual([
     `warning config-twice (pods)
 network "pods" is in 10-a.conf and in pods.conflist of /etc/cni/net.d
-"10-a.conf" counts, and changes of the others do nothing
+"10-a.conf" takes effect, and changes of the others do not
 rename one of the networks, or move the unintended file away: /etc/cni/net.d/10-a.conf, /etc/cni/net.d/pods.conflist`,
   ])
 })
@@ -95,12 +95,12 @@ test("pools of which much is used", () => {
     printed(
       checkPools(inputOf({ stores: [{ network: "pods", rangeSets: [{ ranges: "A-B", used, total, reclaimable }] }] })),
     )
-  const remedy = 'add a range to "ranges" in its configuration: cni ipam ls pods shows who holds the addresses'
+  const remedy = 'add a range to "ranges" in its configuration: cni ipam ls pods shows the holders of the addresses'
   expect(found(4, 5n)).toEqual([
-    `warning pool-nearly-full (pods)\n4 of 5 addresses of A-B are used (80 %)\ncontainers get none when it is full\n${remedy}`,
+    `warning pool-nearly-full (pods)\n4 of 5 addresses of A-B are used (80 %)\ncontainers get no address when the pool is full\n${remedy}`,
   ])
   expect(found(5, 5n)).toEqual([
-    `error pool-full (pods)\n5 of 5 addresses of A-B are used (100 %)\nno further container gets an address\n${remedy}`,
+    `error pool-full (pods)\n5 of 5 addresses of A-B are used (100 %)\nfurther containers get no address\n${remedy}`,
   ])
   expect(found(5, 5n, 1).join()).toStartWith("warning pool-nearly-full")
   expect(found(6, 5n, 1).join()).toStartWith("error pool-full")

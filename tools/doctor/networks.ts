@@ -16,8 +16,8 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
             rule: "config-broken",
             severity: "error",
             what: `"${file}" cannot be used: ${error}`,
-            why: "runtimes skip it, or take no network at all",
-            remedy: `mend the file, or move it away: ${sh`cni lint ${file}`.line} names line and column`,
+            why: "runtimes skip it, or load no network at all",
+            remedy: `correct the file, or move it away: ${sh`cni lint ${file}`.line} prints the line and the column`,
             affected: [{ name: `"${file}"` }],
           },
         ],
@@ -35,7 +35,7 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
         severity: "warning",
         network,
         what: `network "${network}" is in ${files.join(" and in ")} of ${places.confDir}`,
-        why: `"${files[0]}" counts, and changes of the others do nothing`,
+        why: `"${files[0]}" takes effect, and changes of the others do not`,
         remedy: `rename one of the networks, or move the unintended file away: ${found.map(({ file }) => file).join(", ")}`,
       },
     ]
@@ -47,9 +47,9 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
           {
             rule: "config-none",
             severity: "error",
-            what: `there is no network configuration in "${places.confDir}"`,
-            why: 'kubelet says "NetworkReady=false ... cni plugin not initialized", and takes no pods',
-            remedy: `write one, such as man cni-bridge has, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
+            what: `no network configuration in "${places.confDir}"`,
+            why: 'kubelet reports "NetworkReady=false ... cni plugin not initialized", and starts no pods',
+            remedy: `write one, such as the example of man cni-bridge, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
           },
         ]
   return [...none, ...broken, ...twice]
@@ -72,7 +72,7 @@ export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
         affected: [{ name: `"${file}"` }],
         what: `"${file}" (mode ${(found.mode & 0o7777).toString(8)}, user ${found.user}) can be changed by users other than root`,
         ofMany: (count) => `${count} files of networks in "${places.confDir}" can be changed by users other than root`,
-        why: "the runtime follows a network's file as root, for every container",
+        why: "the runtime acts on a network's file as root, for every container",
         remedy: sh`chown root:root ${files}; chmod go-w ${files}`,
       },
     ]
@@ -169,7 +169,7 @@ export const checkPools: Check = (input) =>
           severity: isFull ? "error" : "warning",
           network,
           what: `${used} of ${total} addresses of ${ranges} are used (${Math.round((100 * used) / Number(total))} %)`,
-          why: isFull ? "no further container gets an address" : "containers get none when it is full",
+          why: isFull ? "further containers get no address" : "containers get no address when the pool is full",
           ...poolRemedy(input, network, { used, total: Number(total) }),
         },
       ]
@@ -190,7 +190,7 @@ function poolRemedy(
   const list = cniCommand(input, "ipam", ["ls", network]).line
   const gc = cniCommand(input, "gc", [network], ["--auto"])
   if (used - stale < NEARLY_FULL * total)
-    return { remedy: gc, note: `${stale} of them are of containers that are gone: ${list} shows which` }
+    return { remedy: gc, note: `${stale} of them belong to deleted containers: ${list} shows which` }
   const file = input.node.networks.find((one) => one.network?.name === network)?.file ?? "its configuration"
-  return { remedy: `add a range to "ranges" in ${file}: ${list} shows who holds the addresses` }
+  return { remedy: `add a range to "ranges" in ${file}: ${list} shows the holders of the addresses` }
 }

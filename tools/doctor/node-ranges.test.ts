@@ -31,7 +31,7 @@ test("containers whose addresses are not of the node's range are named, and none
         rule: "address-outside",
         severity: "warning",
         network: "pods",
-        what: "10.244.1.2 is not of this node's range, 10.244.7.0/24",
+        what: "10.244.1.2 is not in this node's range, 10.244.7.0/24",
         affected: [{ attachment: { containerId: "old" } }],
       },
     ])

@@ -25,9 +25,9 @@ export const checkNodeRanges: Check = (input) =>
               severity: "warning",
               network: network.name,
               affected: affected.map((one) => affectedBy(one)),
-              what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not of this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
-              why: "the range belongs to another node, or will: other nodes do not route to these containers",
-              remedy: `delete the pods, so that their controllers re-create them with addresses of the range: ${cniCommand(input, "ipam", ["ls", network.name]).line} shows the containers`,
+              what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not in this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
+              why: "the range belongs to another node, or will: other nodes do not route these addresses to this node",
+              remedy: `delete the pods: their controllers re-create them with addresses of the range: ${cniCommand(input, "ipam", ["ls", network.name]).line} shows the containers`,
             },
           ]
     }),

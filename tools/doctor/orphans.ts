@@ -5,7 +5,7 @@ import { affectedBy, type Check, cniCommand, type DoctorInput, type Finding, nam
 import { isDeletable, planDeletion } from "./fix.ts"
 import { sh } from "./remedy.ts"
 
-const GONE = "its container is gone, and no DEL came"
+const GONE = "its container no longer exists, and no DEL was run"
 
 /** Finds leases, records, links and rules of containers that no longer exist. */
 export const checkOrphans: Check = (input) =>
@@ -23,9 +23,9 @@ export const checkLostPaths: Check = ({ attachments }) =>
         network,
         cause: dirname(lostPath),
         affected: [affectedBy(one)],
-        what: `the namespace of ${nameOf(one)} is no longer at "${lostPath}", and process ${netns.split("/")[2]} runs in it`,
+        what: `the namespace of ${nameOf(one)} is no longer at "${lostPath}", but process ${netns.split("/")[2]} runs in it`,
         ofMany: (count) =>
-          `the namespaces of ${count} containers that run are no longer at their paths in "${dirname(lostPath)}"`,
+          `the namespaces of ${count} running containers are no longer at their paths in "${dirname(lostPath)}"`,
         why: "the runtime considers the container deleted: CHECK fails, and the next GC deletes its address and its rules while it runs",
         remedy: sh`mkdir -p ${dirname(lostPath)}; touch ${lostPath}; mount --bind ${netns} ${lostPath}`,
         note: "on the host, in the mount namespace of the runtime; a service with PrivateMounts sees mounts of its own",
@@ -56,25 +56,23 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   const lease = has("lease") ? `; host-local keeps ${one.addresses.join(", ")} for it` : ""
   const rules = has("rules") && places !== "" ? `; rules for it are in ${places}` : ""
   if (has("cache")) {
-    const what = `the runtime's cache has ${nameOf(one)}, and there is no namespace "${one.netns}"${lease}${rules}`
-    const ofMany = (count: number) =>
-      `the runtime's cache has ${count} containers of "${network}" whose namespace is gone`
+    const what = `the runtime's cache has ${nameOf(one)}, but its namespace "${one.netns}" does not exist${lease}${rules}`
+    const ofMany = (count: number) => `the runtime's cache has ${count} containers of "${network}" without a namespace`
     found.push({ ...about, rule: "stale-cache", what, ofMany, why: GONE })
   } else if (has("lease")) {
     const what = `host-local keeps ${one.addresses.join(", ")} for ${nameOf(one)}: ${reasonsOf(one, "lease")}${rules}`
-    const ofMany = (count: number) =>
-      `host-local keeps the addresses of ${count} containers of "${network}" that are gone`
+    const ofMany = (count: number) => `host-local keeps the addresses of ${count} deleted containers of "${network}"`
     found.push({ ...about, rule: "stale-lease", what, ofMany, why: `${GONE}; the address is lost to the pool` })
   } else if (has("rules")) {
     const what = `rules for ${nameOf(one)} in ${places}: ${reasonsOf(one, "rules")}`
-    const ofMany = (count: number) => `there are rules for ${count} containers of "${network}" that are gone`
-    const why = "packets of the address's next holder, or to a port of the host, go the wrong way"
+    const ofMany = (count: number) => `rules exist for ${count} deleted containers of "${network}"`
+    const why = "packets of the next holder of the address, or to a port of the host, go to the wrong destination"
     found.push({ ...about, rule: "orphaned-rules", what, ofMany, why })
   }
   if (has("link")) {
     const what = `interface "${one.link?.name}" belongs to ${nameOf(one)}, which has no cache entry`
     const ofMany = (count: number) => `${count} interfaces belong to containers of "${network}" without a cache entry`
-    const why = "the runtime will not delete it; it keeps its address and its port of the bridge"
+    const why = "the runtime will not delete the interface, which keeps its address and its port of the bridge"
     found.push({ ...about, rule: "orphaned-link", what, ofMany, why })
   }
   return found
@@ -94,7 +92,7 @@ function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolea
   }
   if (one.sources.join() === "cache") {
     const file = cacheFile(one.cached?.cacheDir ?? places.cacheDir, one)
-    return { remedy: sh`rm ${[file]}`, note: "the record has no configuration that a DEL could be run with" }
+    return { remedy: sh`rm ${[file]}`, note: "the record lacks the configuration that a DEL needs" }
   }
   if (hasFile)
     return { remedy: gc, note: `only if no container uses it: ${gc.line} --dry-run prints what it would delete` }

@@ -30,8 +30,8 @@ export const checkUplinkAddress: Check = (input) => {
     {
       rule: "uplink-no-address",
       severity: "error",
-      what: `the host has no IPv4 address but those of its containers' networks, and ${count} masqueraded; without one is ${someOf("interface", names)}`,
-      why: "packets of containers for networks beyond the host's own have no source address and no route: an interface loses its routes with its last address",
+      what: `the host has only the IPv4 addresses of its containers' networks, but ${count} masqueraded; no address on ${someOf("interface", names)}`,
+      why: "packets of containers to networks beyond the host's own have no source address and no route: an interface loses its routes with its last address",
       remedy: `give the uplink its address and the default route again: networkctl reconfigure ${bare[0]?.name}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
     },
   ]
@@ -70,10 +70,10 @@ export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
           rule: "host-gateway-silent",
           severity: "warning",
           affected: [{ name: `"${link.name}"` }],
-          what: `${gateway}, the gateway of the host's ${all.includes(":") ? "IPv6 " : ""}default route by "${link.name}", has not answered when it was last asked for its MAC`,
-          why: "packets of containers for networks beyond the host's own are lost until the gateway answers",
+          what: `${gateway}, the gateway of the host's ${all.includes(":") ? "IPv6 " : ""}default route by "${link.name}", did not answer the host's last request for its MAC`,
+          why: "packets of containers to networks beyond the host's own are lost until the gateway answers",
           remedy: sh`ip neighbour delete ${gateway} dev ${link.name}`,
-          note: "then the kernel asks again: if the finding returns, check the gateway, the cable, the VLAN, and the address in the route",
+          note: "the kernel then requests the MAC again: if the finding returns, check the gateway, the cable, the VLAN, and the address in the route",
           consequenceOf: ["uplink-down", "netdev-drop"],
         },
       ]
@@ -113,10 +113,10 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
         affected: behind.map((each) => affectedBy(each.one)),
         what:
           one === undefined
-            ? `${leads}, and containers send there by the host`
-            : `${leads}, and ADD has given ${nameOf(one.one)} a route there by the host`,
-        ofMany: (count) => `${leads}, and ADD has given ${count} containers a route there by the host`,
-        why: "packets of containers for it are dropped",
+            ? `${leads}, but containers send there through the host`
+            : `${leads}, but ADD gave ${nameOf(one.one)} a route there through the host`,
+        ofMany: (count) => `${leads}, but ADD gave ${count} containers a route there through the host`,
+        why: "the host drops packets of containers to it",
         remedy: ofOthers(
           isMuch ? "it may be intended" : "exclude packets of containers from the route",
           sh`ip route show ${route.dst}`,

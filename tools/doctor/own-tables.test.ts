@@ -10,8 +10,8 @@ test("a table of this suite that is dormant is told, and no other", () => {
   ] as const
   expect(printed(checkOwnTables(inputOf({ filter: { bases: [], rules: [], dormant } })))).toEqual([
     `error table-dormant
-table inet cni_firewall is dormant: no packet comes through its chains
-its rules have no effect: masquerade, published ports, policies, the check of MACs
+table inet cni_firewall is dormant: no packet passes its chains
+its rules for masquerade, published ports, policies and MACs have no effect
 nft add table inet cni_firewall`,
   ])
   expect(checkOwnTables(inputOf({ filter: { bases: [], rules: [] } }))).toEqual([])
@@ -28,7 +28,7 @@ test("a table of this suite that has lost the rules of a base chain is told once
     printed(checkOwnTables(inputOf({ attachments, filter: { bases: [], rules: names.map(chain), tables, ...more } })))
   expect(found(["postrouting", "output"])).toEqual([
     `error table-incomplete
-chain prerouting of table ip cni_hostports has no rules, and 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"
+chain prerouting of table ip cni_hostports has no rules, but 2 containers need them: "pods/c1/eth0", "pods/c2/eth0"
 packets do not reach the table's rules for containers: masquerade and published ports do not work
 cni reattach pods/c1/eth0`,
   ])

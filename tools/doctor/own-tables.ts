@@ -27,10 +27,10 @@ function dormantTables({ filter }: DoctorInput): Finding[] {
     .map(({ family, name }) => ({
       rule: "table-dormant",
       severity: "error",
-      what: `table ${family} ${name} is dormant: no packet comes through its chains`,
-      why: "its rules have no effect: masquerade, published ports, policies, the check of MACs",
+      what: `table ${family} ${name} is dormant: no packet passes its chains`,
+      why: "its rules for masquerade, published ports, policies and MACs have no effect",
       remedy: sh`nft add table ${[family, name]}`,
-      note: "the next ADD of a plugin that uses the table wakes it, too",
+      note: "the next ADD of a plugin that uses the table also activates it",
     }))
 }
 
@@ -56,8 +56,8 @@ function incompleteTables(input: DoctorInput): Finding[] {
         severity: "error",
         cause: `table ${table}`,
         affected: users.map(affectedBy),
-        what: `${chains} has no rules, and 1 container needs them`,
-        ofMany: (count) => `${chains} has no rules, and ${count} containers need them`,
+        what: `${chains} has no rules, but 1 container needs them`,
+        ofMany: (count) => `${chains} has no rules, but ${count} containers need them`,
         why: "packets do not reach the table's rules for containers: masquerade and published ports do not work",
         remedy: living
           ? cniCommand(input, "reattach", [ownerComment(living)])
@@ -99,14 +99,14 @@ function unguardedLinks(input: DoctorInput): Finding[] {
       severity: "error",
       cause: "chain raw of table ip cni_hostports",
       affected: [{ name: `"${link}"` }],
-      what: `route_localnet of "${link}" is 1, and no rule of table ip cni_hostports guards 127.0.0.0/8`,
+      what: `route_localnet of "${link}" is 1, but no rule of table ip cni_hostports protects 127.0.0.0/8`,
       ofMany: (count) =>
-        `route_localnet of ${count} interfaces of containers is 1, and no rule of table ip cni_hostports guards 127.0.0.0/8`,
-      why: "containers reach services of the host that listen on 127.0.0.1 only, where no rule of others keeps them out",
+        `route_localnet of ${count} interfaces of containers is 1, but no rule of table ip cni_hostports protects 127.0.0.0/8`,
+      why: "containers can reach services of the host that listen only on 127.0.0.1, unless a rule of another program drops the packets",
       remedy: canRestore
         ? cniCommand(input, "reconcile", [])
-        : "set it to 0: no container that lives has portmap of this suite, which needs it and guards it",
-      ...(canRestore ? { note: "the next ADD, CHECK, DEL or GC of portmap restores the guard, too" } : {}),
+        : "set it to 0: no running container uses this suite's portmap, which needs the setting and protects 127.0.0.0/8",
+      ...(canRestore ? { note: "the next ADD, CHECK, DEL or GC of portmap also restores the rules" } : {}),
     }),
   )
 }

@@ -33,7 +33,7 @@ test("a plugin that another installer has replaced is told, with what it says of
   expect(at.found()).toEqual([
     `warning plugin-replaced
 plugin "portmap" in ${at.directory} was replaced since it was installed: it says "CNI portmap plugin v1.1.1"
-another installer wrote over it: containers are attached by a plugin of another suite or version
+another installer overwrote it: a plugin of another suite or version now attaches containers
 cni install --bin-dir ${at.directory} --adopt`,
   ])
 })
@@ -48,7 +48,7 @@ test("an installation that was interrupted is told", () => {
   expect(at.found()).toEqual([
     `warning install-interrupted
 an installation into ${at.directory} was interrupted
-plugins of two versions work together until it is finished
+plugins of two versions are mixed until the installation is finished
 cni install --bin-dir ${at.directory}`,
   ])
 })

@@ -34,9 +34,9 @@ function replacedBy(input: DoctorInput, directory: string, { name }: Difference)
     affected: [{ name: `"${name}"` }],
     what: `plugin "${name}" in ${directory} was replaced since it was installed${by}`,
     ofMany: (count) => `${count} plugins in ${directory} were replaced since they were installed`,
-    why: "another installer wrote over it: containers are attached by a plugin of another suite or version",
+    why: "another installer overwrote it: a plugin of another suite or version now attaches containers",
     remedy: installCommand(input, directory, true),
-    note: "the other installer may replace it again: find out what runs it",
+    note: "the other installer may replace it again: find the program that runs it",
   }
 }
 
@@ -46,8 +46,8 @@ function interruption(input: DoctorInput, directory: string): Finding {
     severity: "warning",
     cause: directory,
     what: `an installation into ${directory} was interrupted`,
-    why: "plugins of two versions work together until it is finished",
+    why: "plugins of two versions are mixed until the installation is finished",
     remedy: installCommand(input, directory),
-    note: "cni install --rollback takes it back",
+    note: "cni install --rollback undoes it",
   }
 }

@@ -82,11 +82,11 @@ cni install --bin-dir ${bin}`,
   ])
 })
 
-test("a plugin that may not be executed", () => {
+test("a plugin that is not executable", () => {
   const file = plugin("bridge", VERSION, 0o644)
   expect(found(["bridge"])).toEqual([
     `error plugin-not-executable (pods)
-"${file}" (mode 644) may not be executed
+"${file}" (mode 644) is not executable
 no container can be attached to "pods"
 chmod 755 ${file}`,
   ])
@@ -96,8 +96,8 @@ test("a plugin that says no version", () => {
   const file = plugin("bridge", "Segmentation fault")
   expect(found(["bridge"])).toEqual([
     `warning plugin-broken (pods)
-"${file}" (mode 755) does not say which version it is, as plugins do when they are run without CNI_COMMAND
-it may be damaged, or of another machine
+"${file}" (mode 755) does not report its version, as plugins do when they run without CNI_COMMAND
+it may be damaged, or built for another machine
 cni install --bin-dir ${bin} --adopt`,
   ])
   writeFileSync(file, "\x7fELF")
@@ -136,8 +136,8 @@ test("plugins of several suites, or versions of one", () => {
   plugin("portmap", "CNI portmap plugin v1.1.1")
   expect(found(["bridge", "portmap", "tuning"])).toEqual([
     `warning plugins-mixed
-plugins of several suites or versions work together (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
-it works, but these were not tested together; it may be left from an upgrade that stopped halfway
+plugins of several suites or versions are mixed (bridge, tuning: ${VERSION}; portmap: reference plugins v1.1.1): "bridge", "tuning", "portmap"
+they work, but were not tested together; an interrupted upgrade may have left them
 cni install --bin-dir ${bin} --adopt`,
   ])
 })
@@ -155,13 +155,13 @@ test("several plugins with one fault are one finding, and one of another suite i
   const files = ["bridge", "portmap"].map((name) => plugin(name, VERSION, 0o644))
   expect(found(["bridge", "portmap"])).toEqual([
     `error plugin-not-executable (pods)
-2 plugins in "${bin}" may not be executed: "bridge", "portmap"
+2 plugins in "${bin}" are not executable: "bridge", "portmap"
 no container can be attached to "pods"
 chmod 755 ${files.join(" ")}`,
   ])
   const [missing, ...more] = found(["tuning", "ptp", "calico"])
   expect(missing).toContain(`2 plugins are not in ${bin}: "tuning", "ptp"\n`)
-  expect(more[0]).toEndWith(`\ninstall the plugin "calico", which is not of this suite, into ${bin}`)
+  expect(more[0]).toEndWith(`\ninstall the plugin "calico", which is not part of this suite, into ${bin}`)
   expect(more).toHaveLength(1)
   expect(found(["ptp"], [join(bin, "none")])[0]).toEndWith(`\nmkdir -p ${bin}/none; cni install --bin-dir ${bin}/none`)
 })

@@ -38,7 +38,7 @@ export const checkPlugins: Check = (input) => {
       add({
         rule: "plugin-missing",
         what: `"${type}" is not the name of a plugin: it is not a file's name without a directory`,
-        remedy: `correct the "type" in the network's configuration: ${sh`cni lint`.line} shows where it is`,
+        remedy: `correct the "type" in the network's configuration: ${sh`cni lint`.line} shows its place`,
       })
       continue
     }
@@ -62,17 +62,17 @@ export const checkPlugins: Check = (input) => {
       add({
         rule: "plugin-not-executable",
         cause: directory,
-        what: `${shown} may not be executed`,
-        ofMany: (count) => `${count} plugins in "${directory}" may not be executed`,
+        what: `${shown} is not executable`,
+        ofMany: (count) => `${count} plugins in "${directory}" are not executable`,
         remedy: sh`chmod 755 ${files}`,
       })
     } else if (options.includes("noexec")) {
       add({
         rule: "plugin-noexec",
         cause: point,
-        what: `${shown} lies on a file system that is mounted noexec`,
-        ofMany: (count) => `${count} plugins lie on "${point}", which is mounted noexec`,
-        remedy: `install them elsewhere and set the runtime's bin_dir, or mount it without noexec: ${sh`findmnt ${point}`.line} shows how it is mounted`,
+        what: `${shown} is on a file system mounted with noexec`,
+        ofMany: (count) => `${count} plugins are on "${point}", which is mounted with noexec`,
+        remedy: `install them elsewhere and set the runtime's bin_dir, or mount the file system without noexec: ${sh`findmnt ${point}`.line} shows its mount options`,
       })
     } else if (unstartable !== undefined) {
       add({
@@ -81,7 +81,7 @@ export const checkPlugins: Check = (input) => {
         what: `${shown} cannot be started: ${unstartable}`,
         ofMany: (count) => `${count} plugins in "${directory}" cannot be started`,
         remedy: install(input, type, directory, "replace"),
-        note: "it is damaged, or of another machine",
+        note: "it is damaged, or built for another machine",
       })
     } else if (version === undefined) {
       // Multus and plugins of other projects print their own versions.
@@ -90,9 +90,9 @@ export const checkPlugins: Check = (input) => {
           rule: "plugin-broken",
           severity: "warning",
           cause: `${ofThisSuite(type)} in ${directory}`,
-          what: `${shown} does not say which version it is, as plugins do when they are run without CNI_COMMAND`,
-          ofMany: (count) => `${count} plugins in "${directory}" do not say which version they are`,
-          why: "it may be damaged, or of another machine",
+          what: `${shown} does not report its version, as plugins do when they run without CNI_COMMAND`,
+          ofMany: (count) => `${count} plugins in "${directory}" do not report their versions`,
+          why: "it may be damaged, or built for another machine",
           remedy: install(input, type, directory, "replace"),
         })
     } else suites.getOrInsert(suiteOf(version), []).push(type)
@@ -118,7 +118,8 @@ function ofThisSuite(type: string): string {
 
 /** Returns the command that installs a plugin of this suite, or a sentence for other plugins. */
 function install(input: DoctorInput, type: string, directory = "/opt/cni/bin", how?: "replace"): Command | string {
-  if (ofThisSuite(type) === type) return `install the plugin "${type}", which is not of this suite, into ${directory}`
+  if (ofThisSuite(type) === type)
+    return `install the plugin "${type}", which is not part of this suite, into ${directory}`
   return installCommand(input, directory, how === "replace")
 }
 
@@ -138,10 +139,10 @@ function mixed(
   return {
     rule: "plugins-mixed",
     severity: "warning",
-    what: `plugins of several suites or versions work together (${parts.join("; ")})`,
-    why: "it works, but these were not tested together; it may be left from an upgrade that stopped halfway",
+    what: `plugins of several suites or versions are mixed (${parts.join("; ")})`,
+    why: "they work, but were not tested together; an interrupted upgrade may have left them",
     affected: types.map((type) => ({ name: `"${type}"` })),
-    ofMany: () => `plugins of several suites or versions work together (${parts.join("; ")})`,
+    ofMany: () => `plugins of several suites or versions are mixed (${parts.join("; ")})`,
     remedy:
       others.length === 0
         ? installCommand(input, directory, true)

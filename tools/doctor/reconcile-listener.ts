@@ -19,10 +19,10 @@ export const checkReconcileListener: Check = ({ attachments }) => {
 const noListener: Finding = {
   rule: "no-listener",
   severity: "warning",
-  what: "firewalld runs on this host, and no listener of cni reconcile does",
-  why: "a reload or a restart of firewalld takes rules of containers away, and they stay away",
+  what: "firewalld runs on this host, but no listener of cni reconcile",
+  why: "a reload or a restart of firewalld deletes rules of containers, and no program restores them",
   remedy: sh`systemctl enable --now cni-reconcile.service`,
-  note: "cni reconcile restores once what is missing now",
+  note: "cni reconcile restores the missing rules once",
 }
 
 /** Returns findings for objects that the listener's last check could not restore. */
@@ -35,7 +35,7 @@ export function lossesLeft({ losses }: Pick<ListenerRecord, "losses">): Finding[
     what: `${what} could not be restored: ${reason}`,
     ofMany: (count) => `${count} things could not be restored: ${reason}`,
     why: "the listener of cni reconcile tries again every half minute",
-    remedy: "remove the reason; journalctl -u cni-reconcile has the failures",
+    remedy: "fix the cause; journalctl -u cni-reconcile shows the failures",
   }))
 }
 

@@ -125,7 +125,7 @@ export function localRoute(address: string, device: string): Command {
  * Doctor never suggests a command that deletes or changes foreign objects.
  */
 export function ofOthers(todo: string, shown: Command): string {
-  return `${todo}, by the program that made it; "${shown.line}" shows it`
+  return `${todo}, with the program that created it; "${shown.line}" shows it`
 }
 
 /**

@@ -9,7 +9,7 @@ const finding = (more: Partial<Finding> = {}): Finding => ({
   rule: "link-down",
   severity: "error",
   what: 'interface "cni0" is down',
-  why: "nothing passes it",
+  why: "no packet passes it",
   remedy: "ip link set cni0 up",
   ...more,
 })
@@ -29,16 +29,16 @@ test("a report has what was found with its reason and its remedy, what is mended
   ).toBe(
     `ERROR link-down
   interface "cni0" is down
-  why: nothing passes it
+  why: no packet passes it
   do: ip link set cni0 up
 
 WARNING no-nftables
   interface "cni0" is down
-  why: nothing passes it
+  why: no packet passes it
   do: ip link set cni0 up
 
-Fixing: delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (they name no interface for a DEL)
-Fixing: release the lease of pods/c1/eth0 (no configuration of its network is left for a DEL)
+Fixing: delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (the rules do not name an interface for a DEL)
+Fixing: release the lease of pods/c1/eth0 (its network no longer has a configuration for a DEL)
 
 `,
   )
@@ -55,7 +55,7 @@ test("of many objects three are named, and a long command is told to be there, u
   expect(report(examination([many]), [], { columns: 60 })).toBe(`ERROR link-down
   250 interfaces are down: "veth0", "veth1", "veth2" and 247
   more
-  why: nothing passes it
+  why: no packet passes it
   do: a command for all of them, which cni doctor --all
   prints below link-down
   note: they may be slow
@@ -91,7 +91,7 @@ test("for programs it has the same, every object that is affected, and what can 
     finding({ network: "pods", remedy: sh`ip link set ${"a b"} up`, note: "or restart it" }),
     finding({ ...warning, isFixable: true, affected }),
   ]
-  const printed = { what: 'interface "cni0" is down', why: "nothing passes it", remedy: "ip link set cni0 up" }
+  const printed = { what: 'interface "cni0" is down', why: "no packet passes it", remedy: "ip link set cni0 up" }
   const words = { ...printed, what: `${printed.what}; and 1 more: "pods/c1/eth0" (pod shop/web): port 80/tcp` }
   const ofPod = { network: "pods", containerId: "c1", ifName: "eth0", pod }
   expect(asJson(examination(findings), [deletion])).toStrictEqual({
@@ -117,7 +117,7 @@ test("for programs it has the same, every object that is affected, and what can 
       },
     ],
     fixes: [
-      "delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (they name no interface for a DEL)",
+      "delete the rules in ip nat POSTROUTING, ip cni_masquerade containers of pods/c1 (the rules do not name an interface for a DEL)",
     ],
   })
   expect(asJson(examination([]))).toEqual({ findings: [] })

@@ -38,9 +38,9 @@ export const checkContainerRules: Check = ({ examined }) =>
             network: each.one.network,
             cause: `rule ${describeRule(rule)} in network ${each.one.network}`,
             affected: [affectedBy(each.one)],
-            what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} takes what ${formatIp(ip)} sends: ${fate}`,
+            what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} matches packets from ${formatIp(ip)}: ${fate}`,
             ofMany: (count) => `the rule "${describeRule(rule)}" is in ${count} containers: ${fate}`,
-            why: "the container does not reach the destinations of its main table",
+            why: "the container cannot reach the destinations of its main table",
             remedy: ofOthers(
               "exclude packets of the container from the rule",
               inContainer(each.inside, [shownRules(rule)]),
@@ -58,7 +58,7 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
       rule: "host-main-table",
       severity: "error",
       what: `no ${which}rule of the host looks up the main table`,
-      why: "the host uses none of its routes: it sends to no container and to no other host",
+      why: "the host uses none of its routes: it cannot send to containers or other hosts",
       remedy: lookUpMain(family),
     }
   }),
@@ -73,7 +73,7 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
         affected: [affectedBy(one)],
         what: `no ${which}rule in ${nameOf(one)} looks up the main table`,
         ofMany: (count) => `no ${which}rule in ${count} containers looks up the main table`,
-        why: "the container uses none of its routes: it reaches nothing",
+        why: "the container uses none of its routes: it cannot send packets",
         remedy: inContainer(inside, [lookUpMain(family)]),
       }
     }),
@@ -120,10 +120,10 @@ function unrouted(examined: Examined, address: Address, walks: Walks): Finding[]
       network: examined.one.network,
       cause: by,
       affected: [affectedBy(examined.one)],
-      what: `${by} takes packets of ${nameOf(examined.one)}, as ${fate}`,
-      ofMany: (count) => `${by} takes packets of ${count} containers, as ${fate}`,
-      why: "the container reaches nothing beyond the host, or nothing reaches it",
-      remedy: ofOthers("have the rule leave out packets of containers", rule ? shownRules(rule) : sh`ip rule show`),
+      what: `${by} matches packets of ${nameOf(examined.one)}: ${fate}`,
+      ofMany: (count) => `${by} matches packets of ${count} containers: ${fate}`,
+      why: "the container cannot send packets beyond the host, or cannot receive them",
+      remedy: ofOthers("exclude packets of containers from the rule", rule ? shownRules(rule) : sh`ip rule show`),
       consequenceOf: ["host-route-closed", "host-route-missing", "outside-route-closed"],
     },
   ]
@@ -176,7 +176,7 @@ function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { in
   ]
   const known = texts.flatMap((text) => (text ? (parseIp(text) ?? []) : []))
   if (known.some((each) => sameBytes(each, gateway))) return undefined
-  return `table ${rule.table} sends them to ${formatIp(gateway)}, which is not a gateway of ADD's result`
+  return `table ${rule.table} sends them to ${formatIp(gateway)}, which is not a gateway in the result of ADD`
 }
 
 /** "from 10.85.0.2 lookup 100", as `ip rule` shows it. */

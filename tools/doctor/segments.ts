@@ -39,10 +39,10 @@ export const checkFailedAddresses: Check = ({ examined }) =>
           severity: "error",
           network: one.network,
           affected: [affectedBy(one)],
-          what: `${formatIp(ip)} of interface "${name}" of ${nameOf(one)} is not in use: duplicate address detection (DAD) has found another holder`,
-          why: "the container neither sends from the address nor answers for it, also when the other holder is gone",
+          what: `${formatIp(ip)} of interface "${name}" of ${nameOf(one)} is not in use: duplicate address detection (DAD) found another holder`,
+          why: "the container neither sends from the address nor answers for it, even after the other holder has lost it",
           remedy: inContainer(inside, [sh`ip address delete ${address} dev ${name}`, giveAddress(address, name)]),
-          note: "find the other holder first: ip -6 neighbour of another host on the segment has its MAC",
+          note: "find the other holder first: ip -6 neighbour on another host of the segment shows its MAC",
           consequenceOf: ["address-twice", "host-has-address"],
         }
       })
@@ -72,9 +72,9 @@ function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput
           affected: [affectedBy(one)],
           what: `interface "${name}" of ${nameOf(one)} has ${ip}, which the host has on "${device.name}"`,
           ofMany: (count) => `${count} containers have ${ip}, which the host has on "${device.name}"`,
-          why: "containers that ask for their gateway may get this container's MAC, and their packets for other networks end there",
+          why: "containers that request their gateway's MAC may get this container's MAC, and then send their packets for other networks to it",
           remedy: ofOthers(
-            "take the address from the container",
+            "remove the address from the container",
             inContainer(inside, [sh`ip address show dev ${name}`]),
           ),
         },
@@ -113,7 +113,7 @@ function addressesTwice(stations: readonly Station[]): Finding[] {
       why: "each gets some of the other's packets",
       remedy: added
         ? ofOthers(
-            `take the address from ${nameOf(added.station.examined.one)}`,
+            `remove the address from ${nameOf(added.station.examined.one)}`,
             inContainer(added.station.examined.inside, [sh`ip address show dev ${added.station.one.name}`]),
           )
         : START_AGAIN,

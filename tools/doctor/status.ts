@@ -64,7 +64,7 @@ function finding(network: Network, error: unknown): Finding {
         : "the kernel lacks a feature that the network needs",
     remedy:
       feature === undefined
-        ? `correct what the message names: cni explain has more about it, and cni status ${network.name} checks again`
+        ? `correct the fault in the message: cni explain describes it, and cni status ${network.name} checks again`
         : "load the named module with modprobe, or use a kernel that has it",
     consequenceOf: [
       "plugin-missing",

@@ -17,12 +17,12 @@ export const checkStores: Check = ({ node: { stores } }) =>
         network,
         cause: dirname(path),
         affected: [{ name: `"${path}"` }],
-        what: `"${path}" is ${kind}, and host-local needs ${path === `${directory}/.index` ? "a directory" : "a file"} there`,
-        ofMany: (count) => `${count} names in "${dirname(path)}" have another type than host-local needs`,
-        why: "host-local fails or passes it over: containers get no address, or an address is lost to the pool",
+        what: `"${path}" is ${kind}, but host-local needs ${path === `${directory}/.index` ? "a directory" : "a file"} there`,
+        ofMany: (count) => `${count} names in "${dirname(path)}" do not have the type that host-local needs`,
+        why: "host-local fails or skips it: containers get no address, or the pool loses an address",
         remedy: isDirectory ? sh`mv -T ${path} ${`${path}.old`}` : sh`rm ${path}`,
         note: isDirectory
-          ? "look at its content, then remove it; host-local re-creates its own files"
+          ? "inspect its content, then remove it; host-local re-creates its own files"
           : "host-local re-creates its own files",
       }
     }),
@@ -47,7 +47,7 @@ export const checkLocks: Check = ({ node: { stores } }) =>
           network,
           what: `no address of network "${network}" can be reserved: ${error.message}`,
           why: "every ADD and DEL of the network waits for the lock, and fails",
-          remedy: "find out what the process waits for, or end it: the kernel releases the lock with the process",
+          remedy: "find out why the process waits, or end it: the kernel then releases the lock",
         },
       ]
     }

@@ -27,8 +27,8 @@ describe("filters of traffic control", () => {
     expect(found({})).toEqual([
       `error tc-filter
 a tc filter at "veth1" (ingress, pref 7, matchall) drops all packets
-it comes before all rules of the packet filter, and none of these shows which packets it takes
-it may be intended: if it is not, take it away, by the program that made it; "tc filter show dev veth1 ingress" shows it`,
+it runs before all rules of the packet filter, and no rule shows the packets that it drops
+it may be intended; if not, delete it, with the program that created it; "tc filter show dev veth1 ingress" shows it`,
     ])
   })
 
@@ -54,7 +54,7 @@ it may be intended: if it is not, take it away, by the program that made it; "tc
     [
       "a program",
       { effect: "decides", by: "dropper" },
-      /^warning tc-filter\n.* has dropper decide about all packets\n/,
+      /^warning tc-filter\n.* lets dropper decide about all packets\n/,
     ],
     ["a program of Cilium", { effect: "decides", by: "cil_from_container-veth1" }, undefined],
     ["a program of Calico", { effect: "decides", by: "cali_tc_preamble" }, undefined],

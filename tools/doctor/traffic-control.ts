@@ -33,8 +33,8 @@ export const checkTrafficFilters: Check = (input) =>
             : `a tc filter at each interface of ${count} containers, as at "${link.name}" (${place}), ${does}`,
         why:
           found.place === "ingress"
-            ? "it comes before all rules of the packet filter, and none of these shows which packets it takes"
-            : "it comes after all rules of the packet filter, and none of these shows which packets it takes",
+            ? "it runs before all rules of the packet filter, and no rule shows the packets that it drops"
+            : "it runs after all rules of the packet filter, and no rule shows the packets that it drops",
         ...remedyOf(found, concerned, input),
       },
     ]
@@ -43,7 +43,7 @@ export const checkTrafficFilters: Check = (input) =>
 function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: NodeLink | undefined): string {
   const packets = isForAll ? "all packets" : "the packets that it matches"
   if (effect === "drops") return `drops ${packets}`
-  if (effect === "decides") return by === "police" ? `limits ${packets}` : `has ${by} decide about ${packets}`
+  if (effect === "decides") return by === "police" ? `limits ${packets}` : `lets ${by} decide about ${packets}`
   if (target?.isUp) return `sends ${packets} to "${target.name}" instead`
   const lost = target
     ? `"${target.name}", which is down`
@@ -68,18 +68,15 @@ function remedyOf(
   }
   const { link, place } = found
   return {
-    remedy: ofOthers(
-      "it may be intended: if it is not, take it away",
-      sh`tc filter show dev ${link.name} ${place.split(" ")}`,
-    ),
+    remedy: ofOthers("it may be intended; if not, delete it", sh`tc filter show dev ${link.name} ${place.split(" ")}`),
   }
 }
 
 /** Kinds of qdiscs that lose packets, and their effect. */
 const LOSING: Readonly<Record<string, string>> = {
-  blackhole: "drops all that is sent by it",
-  netem: "delays, loses, garbles or doubles packets, as configured",
-  plug: "holds packets until it is released",
+  blackhole: "drops all packets sent through it",
+  netem: "delays, drops, corrupts or duplicates packets, as configured",
+  plug: "holds packets until a program releases them",
 }
 
 /**
@@ -101,9 +98,7 @@ function queuesOnHost(input: DoctorInput): Finding[] {
       affected: uplinks.has(link.name) ? attachments : attachmentsAt(link, input),
       where: `"${link.name}"`,
       ofMany: (count) =>
-        uplinks.has(link.name)
-          ? `the interfaces by which ${count} containers go out`
-          : `interfaces of ${count} containers`,
+        uplinks.has(link.name) ? `the outgoing interfaces of ${count} containers` : `interfaces of ${count} containers`,
       shown: sh`tc qdisc show dev ${link.name}`,
     }),
   )
@@ -141,8 +136,8 @@ function queueFinding(kind = "", { cause = "", affected, where, ofMany, shown }:
       affected: affected.map(affectedBy),
       what: `${where} has the qdisc ${kind}, which ${does}`,
       ofMany: (count) => `${ofMany(count)} have the qdisc ${kind}, which ${does}`,
-      why: "packets are lost or late behind all rules, and no rule shows it",
-      remedy: ofOthers("a test of faults may be at work: if it is not, take the qdisc away", shown),
+      why: "packets are lost or late after all rules, and no rule shows this",
+      remedy: ofOthers("a fault-injection test may be running; if not, delete the qdisc", shown),
     },
   ]
 }

@@ -36,10 +36,10 @@ export const checkDefaultRoute: Check = (input) => {
         {
           rule: "host-no-default-route",
           severity: "error",
-          what: `the host's ${name} drops packets: it is a blackhole or an unreachable route, and ${count} masqueraded`,
-          why: "packets of containers for networks beyond the host's own are lost",
+          what: `the host's ${name} drops packets: it is a blackhole or an unreachable route, but ${count} masqueraded`,
+          why: "packets of containers to networks beyond the host's own are lost",
           remedy: ofOthers(
-            "give the host a default route of a lower metric, or take this one away",
+            "give the host a default route with a lower metric, or delete this one",
             family === AF_INET6 ? sh`ip -6 route show default` : sh`ip route show default`,
           ),
         },
@@ -53,8 +53,8 @@ export const checkDefaultRoute: Check = (input) => {
       {
         rule: "host-no-default-route",
         severity: "warning",
-        what: `the host has no ${name}, and ${count} masqueraded`,
-        why: "packets of containers for networks beyond the host's own are lost",
+        what: `the host has no ${name}, but ${count} masqueraded`,
+        why: "packets of containers to networks beyond the host's own are lost",
         remedy: `ip route add default via GATEWAY dev ${uplink.name}, with the gateway of its network; find the program that removed the route`,
       },
     ]
@@ -86,8 +86,8 @@ export const checkUplinkState: Check = (input) => {
         severity: "error",
         affected: [{ name: `"${first.name}"` }],
         what: `"${first.name}", by which ${links.every(isCut) ? "" : "some packets of "}the host's ${name} ${links.every(isCut) ? "goes" : "go"}, has no carrier`,
-        why: "packets of containers for networks beyond the host's own are lost, and none come in by it",
-        remedy: `see to its cable, or to the other end of it: ip -d link show ${first.name}`,
+        why: "packets of containers to networks beyond the host's own are lost, and no packet arrives through it",
+        remedy: `check its cable and the other end: ip -d link show ${first.name}`,
       },
     ]
   })
@@ -116,8 +116,8 @@ function closedUplinks(input: DoctorInput): Finding[] {
       rule: "uplink-down",
       severity: "error",
       affected: [{ name: `"${down.name}"` }],
-      what: `"${down.name}" is down, and the host has no other interface to go out by`,
-      why: "packets of containers for networks beyond the host's own are lost: an interface that is down has no routes",
+      what: `"${down.name}" is down, but the host has no other interface to other networks`,
+      why: "packets of containers to networks beyond the host's own are lost: an interface that is down has no routes",
       remedy: `ip link set ${down.name} up, and give it its default route again: networkctl reconfigure ${down.name}, or ip route add default via GATEWAY`,
     },
   ]
@@ -168,8 +168,8 @@ export const checkUplinkFilters: Check = (input) => {
         rule: "rp-filter-uplink",
         severity: "warning",
         affected: [{ name: `"${dev}"` }],
-        what: `rp_filter of the uplink "${dev}" is strict (1), and the host answers by "${[...used].join('", "')}"`,
-        why: `packets that come in by "${dev}" for published ports are dropped silently`,
+        what: `rp_filter of the uplink "${dev}" is strict (1), but the host answers through "${[...used].join('", "')}"`,
+        why: `the kernel silently drops packets that arrive through "${dev}" for published ports`,
         remedy: sh`sysctl -w ${`net/ipv4/conf/${dev}/rp_filter=2`}`,
       },
     ]
@@ -205,10 +205,10 @@ export const checkLocalnet: Check = (input) => {
         network: one.network,
         cause: `net/ipv4/conf/${link.name}/route_localnet`,
         affected: [affectedBy(one)],
-        what: `net/ipv4/conf/${link.name}/route_localnet is 0, and ports ${ports} of 127.0.0.1 lead to ${nameOf(one)}`,
+        what: `net/ipv4/conf/${link.name}/route_localnet is 0, but ports ${ports} of 127.0.0.1 are published for ${nameOf(one)}`,
         ofMany: (count) =>
-          `net/ipv4/conf/${link.name}/route_localnet is 0, and ports of 127.0.0.1 lead to ${count} containers`,
-        why: "the host itself does not reach these ports by 127.0.0.1; others reach them by its addresses",
+          `net/ipv4/conf/${link.name}/route_localnet is 0, but ports of 127.0.0.1 are published for ${count} containers`,
+        why: "the host itself cannot reach these ports at 127.0.0.1; others can reach them at its addresses",
         remedy: sh`sysctl -w ${`net/ipv4/conf/${link.name}/route_localnet=1`}`,
         consequenceOf: ["missing-ports", "table-dormant", "host-route-missing"],
       },
@@ -233,8 +233,8 @@ export const checkDns: Check = (input) =>
           affected: [affectedBy(one)],
           what: `${blame} has no route to ${text}, a DNS server of ${nameOf(one)}`,
           ofMany: (count) => `${blame} has no route to ${text}, a DNS server of ${count} containers`,
-          why: "names are not resolved, or after seconds only",
-          remedy: `name a server that is reached as "dns.nameservers" of network "${one.network}", or give it a route`,
+          why: "names do not resolve, or only after seconds",
+          remedy: `set "dns.nameservers" of network "${one.network}" to a reachable server, or add a route to this one`,
           consequenceOf: [
             "container-link-missing",
             "container-link-down",

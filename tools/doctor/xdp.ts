@@ -23,8 +23,8 @@ export const checkXdp: Check = (input) => {
         affected: concerned.map(affectedBy),
         what: `an XDP program (id ${xdp.id}) is attached to "${name}"`,
         ofMany: (count) => `XDP programs are attached to interfaces of ${count} containers, at "${name}" id ${xdp.id}`,
-        why: "it sees each packet that comes in there before all rules, and no rule shows what it drops",
-        remedy: ofOthers("it may be intended: if it is not, detach it", sh`bpftool prog show id ${xdp.id}`),
+        why: "it processes each incoming packet before all rules, and no rule shows the packets that it drops",
+        remedy: ofOthers("it may be intended; if not, detach it", sh`bpftool prog show id ${xdp.id}`),
       },
     ]
   })

@@ -8,18 +8,18 @@ import { dryRunAdd } from "./run.ts"
 
 /** `cni dry-run` */
 export const dryRunCommand: Command = {
-  summary: "Show what an ADD would make, without making it",
+  summary: "Show the changes that an ADD would make, without making them",
   words: ["ADD", "NETWORK"],
   choices: { ADD: ["ADD"] },
   flags: attachmentFlags,
   help: `Runs the real plugins in temporary namespaces: a network namespace with a copy of this host's bridges, addresses, routes and rules,
 and dummy interfaces in place of its devices; and file systems that are read-only, except for a copy of host-local's store. It
-prints what they have made there: interfaces, addresses, routes, settings, files, and rules as nft prints them.
+prints their changes there: interfaces, addresses, routes, settings, files, and rules as nft prints them.
 
-A real ADD may get another address, and other random names and MACs. Switches, DHCP servers and daemons are not asked. Needs root and
+A real ADD may get another address, and other random names and MACs. It contacts no switches, DHCP servers or daemons. It needs root and
 util-linux, and nft for the rules.
 
-CNI_ARGS and CAP_ARGS are read as by "cni add". Exit code 0: ADD would succeed. 1: it would not, and the message says why.
+CNI_ARGS and CAP_ARGS are read as by "cni add". Exit code 0: ADD would succeed. 1: ADD would fail, and the message says why.
 
 Examples:
   cni dry-run ADD mynet
@@ -56,7 +56,7 @@ function asText({ result, host, container, sysctls, files, rules }: Made, versio
     ...list("On the host", [...stateOf(host), ...settings]),
     ...list("In the container", stateOf(container)),
     ...list("Files", files),
-    ...(rules === undefined ? ["Rules are not shown: that needs the program nft\n"] : []),
+    ...(rules === undefined ? ["Cannot show rules: the program nft is missing\n"] : []),
     ...(rules ? [`Rules\n${rules.replace(/^(?=.)/gm, "  ")}`] : []),
     "Nothing was changed\n",
   ].join("\n")

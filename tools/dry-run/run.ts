@@ -52,7 +52,9 @@ export async function dryRunAdd(
 async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promise<DryRunAnswer> {
   const unshare = findProgram("unshare", env?.PATH)
   if (unshare === undefined || findProgram("mount", env?.PATH) === undefined) {
-    throw new Error('Cannot make a private copy of the host: it needs the programs "unshare" and "mount" of util-linux')
+    throw new Error(
+      'Cannot create a private copy of the host: it needs the programs "unshare" and "mount" of util-linux',
+    )
   }
   const program = {
     path: unshare,
@@ -70,7 +72,7 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
     return answer
   } catch {
     const reason = decodeUtf8(ended.stderr).trim() || ended.signal || `exit code ${ended.exitCode}`
-    throw new Error(`Cannot make a private copy of the host: ${reason}`)
+    throw new Error(`Cannot create a private copy of the host: ${reason}`)
   }
 }
 

@@ -102,6 +102,6 @@ function mountPoints(): string[] {
 function mount(...args: string[]): void {
   const ended = runByName("mount", args)
   if (ended?.exitCode === 0) return
-  const reason = ended === undefined ? "there is no such program" : decodeUtf8(ended.stderr).trim()
-  throw new Error(`Cannot make a private copy of the host: mount ${args.join(" ")}: ${reason}`)
+  const reason = ended === undefined ? "the program does not exist" : decodeUtf8(ended.stderr).trim()
+  throw new Error(`Cannot create a private copy of the host: mount ${args.join(" ")}: ${reason}`)
 }

@@ -57,8 +57,8 @@ PAGE     docs/errors.md#7-the-configuration
     ["no IP addresses available in range set: 1; no such thing: duplicate allocation is not allowed"],
     "",
     `MESSAGE  no IP addresses available in range set: 1; no such thing: duplicate allocation is not allowed
-WHAT     every address of the range is reserved, often by containers that are gone: after a crash or a reboot the runtime sent no DEL
-DO       cni gc NETWORK --auto frees the addresses of containers that are gone; use a larger range if all are in use
+WHAT     every address of the range is reserved, often by deleted containers: after a crash or a reboot the runtime ran no DEL
+DO       cni gc NETWORK --auto frees the addresses of deleted containers; use a larger range if all are in use
 ALSO     ADD of a container that has an address already: an earlier ADD failed after this step, or was repeated: DEL first: the runtime calls it, or cni del; cni ipam release if the container is gone
 LOOK     cni ipam ls
          ls /var/lib/cni/networks
@@ -90,8 +90,8 @@ docs/lint.md#shared-mac
   expect(await explain(args, stdin)).toEqual({ code: 0, out, err: "" })
 })
 
-const PORTS = `WHAT     the rules of published ports are gone
-WHY      nothing that is sent to these ports of the host reaches the container
+const PORTS = `WHAT     the rules of published ports are missing
+WHY      packets to these ports of the host do not reach the container
 OFTEN    a firewall's reload, nft flush ruleset
 DO       cni reconcile, or cni reattach; of podman's containers podman network reload --all
 LOOK     cni doctor
@@ -106,8 +106,8 @@ test("a finding of doctor: what it is, why it matters, and what to do", async ()
   expect(first).toEqual({
     finding: "missing-ports",
     count: 1,
-    what: "the rules of published ports are gone",
-    why: "nothing that is sent to these ports of the host reaches the container",
+    what: "the rules of published ports are missing",
+    why: "packets to these ports of the host do not reach the container",
     causes: "a firewall's reload, nft flush ruleset",
     remedy: "cni reconcile, or cni reattach; of podman's containers podman network reload --all",
     page: "docs/findings.md#the-packet-filter",
@@ -219,7 +219,7 @@ test.each([
 
 test("of an error that is not known, its code may be", async () => {
   expect((await explain(['{"code":11,"msg":"something"}'])).err).toBe(
-    'cni explain: Cannot explain this: no known message matches. Code 11: try again: "cni explain 11" lists its messages\n',
+    'cni explain: Cannot explain this: no known message matches. Code 11: try again: "cni explain 11" lists the messages of this code\n',
   )
   expect((await explain(["--json", '{"code":12345,"msg":"something"}'])).err).toEndWith("message matches\n")
 })

@@ -16,10 +16,10 @@ export const explainCommand: Command = {
   words: ["ERROR|CODE|NAME|-…"],
   choices: { "ERROR|CODE|NAME|-…": names },
   flags: outputFlags,
-  help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON; CODE a code of the specification; NAME a
+  help: `ERROR is a message of a plugin or a runtime, a line of a log, or an error object in JSON. CODE is a code of the specification. NAME is a
 finding of "cni doctor", or a rule of "cni lint". With - it reads stdin: a log (each kind of message is explained once),
 an error object, or the output of "cni doctor", as text or JSON.
-It knows messages of this suite, of Kubernetes, containerd, CRI-O, podman, the reference library and plugins, and of other
+It explains messages of this suite, of Kubernetes, containerd, CRI-O, podman, the reference library and plugins, and of other
 suites. For an unknown message of a plugin it names the plugin's suite and log. It works without a network.
 
 Exit code 0: the error, or the plugin that wrote it, is known. 1: unknown.
@@ -64,7 +64,8 @@ Examples:
  */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
-  const hint = code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists its messages`
+  const hint =
+    code === undefined ? "" : `. Code ${code.headline}: "cni explain ${number}" lists the messages of this code`
   const [, word] = /^(?:(?:ERROR|WARNING)\s+)?([\w-]+)$/.exec(asked) ?? []
   const near = word === undefined ? undefined : didYouMean(word, names)
   const meant = near === undefined ? "" : `; did you mean "${near}"?`

@@ -78,7 +78,7 @@ export function unknownMessageOf(plugin: string): KnownMessage {
     what: `the message is unknown. The plugin "${plugin}"${suite ? `, of ${plain(suite)},` : ""} wrote it`,
     remedy:
       remedy === undefined
-        ? "look at the log of the runtime, and of the program that installed the plugin"
+        ? "read the log of the runtime, and of the program that installed the plugin"
         : plain(remedy),
     looks:
       look === undefined ? ["journalctl -u containerd -u crio -u kubelet", "cni lint", "cni doctor"] : codesIn(look),

@@ -50,7 +50,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ],
   ["GetCNIConfigFromFile: No networks found in /host/etc/cni/net.d", /mounts of Multus' pod/],
   ["No networks found in /host/etc/cni/net.d", /mounts of Multus' pod/],
-  ["validateIfName: no networks found in /etc/cni/net.d", /look at the add-on's pods/],
+  ["validateIfName: no networks found in /etc/cni/net.d", /check the add-on's pods/],
   ['Error while adding pod to CNI network "k8s-pod-network": namespaces "podman" not found', /choose another network/],
   ['error opening "/etc/cni/net.d/cni.lock": permission denied', /network_config_dir/],
   ["Error: mkdir /var/run/netns: permission denied", /run it as root/],
@@ -100,7 +100,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     "Could not allocate IP in range: ip: 192.168.205.10 / - 192.168.205.20 / range: 192.168.205.0/24 / excludeRanges: [192.168.205.1/24]",
     /as \/32 or \/128/,
   ],
-  ["no IP ranges specified", /with kube-router look at the agent's pod/],
+  ["no IP ranges specified", /with kube-router check the agent's pod/],
   ['level=warning msg="Link \\"net1\\" down. Attempting to set up"', /Harmless|nothing/],
 
   // other suites
@@ -110,7 +110,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     /restart calico-node/,
   ],
   ['plugin type="calico" failed (add): cannot find a qualified ippool', /nodeSelector/],
-  ["open /run/flannel/subnet.env: no such file or directory", /look at its pod and log/],
+  ["open /run/flannel/subnet.env: no such file or directory", /check its pod and log/],
   [
     "unable to connect to Cilium daemon: failed to create cilium agent client after 30.000000 seconds timeout",
     /Cilium|its pod/,
@@ -205,7 +205,7 @@ test("the pause image is no matter of a plugin", () => {
   const line =
     'Failed to create pod sandbox: failed to get sandbox image "pause:3.9": failed to pull image: context deadline exceeded'
   expect(explain(line, known).known.map(({ remedy }) => remedy)).toEqual([
-    "pull the image, or name one that the node has",
+    "pull the image, or configure one that the node has",
   ])
 })
 

@@ -19,14 +19,14 @@ export const log: Command = {
   words: [],
   flags: {
     follow: { type: "boolean", short: "f", help: "also print new calls, until Ctrl-C" },
-    container: { type: "string", value: "NAME", help: "only calls for this container; an ID may be cut short" },
+    container: { type: "string", value: "NAME", help: "only calls for this container; an ID may be abbreviated" },
     network: { type: "string", value: "NETWORK", help: "only calls for this network" },
     failed: { type: "boolean", help: "only calls that failed" },
     otlp: { type: "boolean", help: "print spans as OTLP JSON, for a collector of OpenTelemetry" },
     ...fileFlag,
     ...outputFlags,
   },
-  help: `One line for each call: time, plugin and verb, container, duration, and what was changed or what failed. The recorder is off until
+  help: `Prints one line for each call: time, plugin and verb, container, duration, and the change or the error. The recorder is off until
 "cni recorder on". JSON output is one object per line.
 
 Exit code 0: success. 1: the recorder is off.

@@ -22,7 +22,7 @@ export const metrics: Command = {
     output: { ...outputFlags.output, choices: ["text", "json"], help: "text or json (default text)" },
     json: outputFlags.json,
   },
-  help: `Attachments, orphans, addresses used and free. While the listener of cni reconcile runs: its repairs. While the flight recorder is
+  help: `Prints attachments, orphans, used and free addresses; the repairs of cni reconcile, while its listener runs; while the flight recorder is
 on: calls, errors and durations of the last 1024 calls. share/systemd has a timer that writes the file.
 -o json prints the samples as JSON.
 
@@ -67,7 +67,7 @@ export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, l
     ),
     gauge(
       "cni_orphans",
-      "The number of remains of deleted containers.",
+      "The number of leftovers of deleted containers.",
       count(({ orphan }) => orphan.length > 0),
     ),
     gauge(

@@ -12,7 +12,7 @@ export const recorderOn: Command = {
   summary: "Record every plugin call in the flight recorder",
   words: [],
   flags: {},
-  help: `Makes ${FLIGHT_FILE}, a ring of ${RING_SLOTS} lines in 1 MiB that never grows, readable by root only. While it exists, the
+  help: `Creates ${FLIGHT_FILE}, a ring of ${RING_SLOTS} lines in 1 MiB that never grows, readable by root only. While it exists, the
 plugins of this suite write a line for each call. A reboot deletes it. An existing ring is kept.
 
 Example:

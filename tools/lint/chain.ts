@@ -24,7 +24,8 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
 /** The newest version to recommend, "" for none: plugins of other suites, and Multus, may know none above 1.0.0. */
 function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
   const foreign = entries.flatMap(foreignPlugins)[0]
-  if (foreign !== undefined) return { newest: "", how: `the newest that "${foreign}" speaks, at most "1.0.0"` }
+  if (foreign !== undefined)
+    return { newest: "", how: `the newest version that "${foreign}" supports, at most "1.0.0"` }
   if (source.attachment !== undefined) return { newest: "", how: '"1.0.0" for Multus 4, "0.4.0" for Multus 3' }
   return { newest: newestVersion, how: `"1.0.0", or ${newestIfSpoken}` }
 }
@@ -56,7 +57,7 @@ function checkVersion(network: LintNetwork, findings: Findings): void {
   const offered = [cniVersion, ...others.map((node) => (node.kind === "scalar" ? String(node.value) : ""))]
   if (!offered.some(isKnown)) {
     const written = offered.filter((version) => version !== "").map((version) => `"${version}"`)
-    const message = `${written.join(", ")} is not a version that plugins of this suite speak`
+    const message = `${written.join(", ")} is not a version that plugins of this suite support`
     findings.add(source, place ?? nodeAt(source.tree, ["cniVersions"]), "unknown-version", message, {
       hint: `they speak ${supportedVersions.join(", ")}`,
     })
@@ -66,7 +67,7 @@ function checkVersion(network: LintNetwork, findings: Findings): void {
   for (const entry of entries) {
     const spoken = [entry.known, entry.ipam].find((each) => each?.versions?.includes(chosen) === false)
     if (spoken === undefined) continue
-    const message = `"${spoken.name}" does not speak ${chosen}`
+    const message = `"${spoken.name}" does not support ${chosen}`
     findings.add(entry.source, nodeAt(entry.node, ["type"]), "unknown-version", message, {
       hint: `it speaks ${spoken.versions?.join(", ")}`,
     })
@@ -87,9 +88,9 @@ function checkOrder({ entries }: LintNetwork, findings: Findings): void {
     const place = nodeAt(node, ["type"])
     if (known === undefined) isOpen = true
     else if (known.kind === "ipam") {
-      const message = `"${type}" gives addresses to the interface plugin that runs it, and cannot stand in the chain`
+      const message = `"${type}" assigns addresses for the interface plugin that runs it, and cannot be part of the chain`
       findings.add(source, place, "ipam-in-chain", message, {
-        hint: `write it as "ipam": { "type": "${type}", … } of the interface plugin`,
+        hint: `write "ipam": { "type": "${type}", … } in the interface plugin`,
       })
     } else if (known.kind === "chained") {
       if (maker !== undefined || isOpen) continue
@@ -100,7 +101,7 @@ function checkOrder({ entries }: LintNetwork, findings: Findings): void {
     } else if (maker === undefined) maker = entry
     else if (!known.joins) {
       const message = `"${type}" creates an interface, and so does "${maker.type}" before it: both would have the same name`
-      findings.add(source, place, "second-interface", message, { hint: "make it a network of its own" })
+      findings.add(source, place, "second-interface", message, { hint: "make it a separate network" })
     }
   }
 }
@@ -111,9 +112,9 @@ function checkReserved({ source, node }: Entry, findings: Findings): void {
     if (!reservedKeys.includes(key) && !key.startsWith("cni.dev/")) continue
     const hint =
       key === "runtimeConfig"
-        ? 'request a value of the runtime by "capabilities": { "portMappings": true }'
+        ? 'request a value from the runtime with "capabilities": { "portMappings": true }'
         : "remove it"
-    findings.add(source, keyNode, "reserved-key", `"${key}" belongs to the runtime, which replaces or adds it`, {
+    findings.add(source, keyNode, "reserved-key", `the runtime sets "${key}", and overwrites this value`, {
       hint,
     })
   }
@@ -133,7 +134,7 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
       elsewhere.length > 0
         ? `${elsewhere.map(({ name }) => name).join(", ")} ${elsewhere.length > 1 ? "take" : "takes"} it`
         : undefined
-    const list = taken.length > 0 ? `it takes ${taken.join(", ")}` : "it takes none"
+    const list = taken.length > 0 ? `it takes ${taken.join(", ")}` : "it takes no capabilities"
     const hint = meant !== undefined ? `did you mean "${meant}"?` : (other ?? list)
     findings.add(
       source,
@@ -145,13 +146,13 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
   }
   if (ipam?.name === "static" && isOn(node, ["capabilities", "ips"])) {
     const message =
-      'a pod chooses its addresses by "ips", and static accepts each: a pod can take an address of another pod or of the host'
+      'a pod chooses its addresses with "ips", and static accepts all of them: a pod can take an address of another pod or of the host'
     findings.add(source, nodeAt(node, ["capabilities", "ips"]), "requested-address", message, {
-      hint: "host-local gives only addresses of its ranges, each once",
+      hint: "host-local assigns only addresses in its ranges, each of them once",
     })
   }
   if (type !== "portmap" || isOn(node, ["capabilities", "portMappings"])) return
-  const message = `without the capability "portMappings" the runtime passes no ports, and none is published`
+  const message = `without the capability "portMappings" the runtime passes no ports, and publishes none`
   findings.add(source, nodeAt(node, ["type"]), "missing-capability", message, {
     hint: 'write "capabilities": { "portMappings": true }',
   })

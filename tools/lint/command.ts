@@ -37,7 +37,7 @@ export const lintCommand: Command = {
     ...outputFlags,
   },
   help: `Checks every key of every plugin, the order of the chain, addresses, and the files of a directory together, with the tables and
-parsers of the plugins. FILE may have NetworkAttachmentDefinitions, in YAML or JSON. Each finding has file, line and column, a
+parsers of the plugins. FILE may contain NetworkAttachmentDefinitions, in YAML or JSON. Each finding has file, line and column, a
 severity and the name of a rule; "cni explain RULE" explains it. Without FILE or DIR it checks --conf-dir and this node:
 interfaces, routes, installed plugins (it runs their VERSION), and on a control plane the range of services.
 

@@ -73,7 +73,7 @@ const rows: readonly Row[] = [
   {
     what: "no range",
     text: list(bridge('"ipam": { "type": "host-local" }')),
-    says: ['error bad-range «{ "type": "host-local" }» "subnet", "ranges" or "rangesFile" into "ipam" of network "k"'],
+    says: ['error bad-range «{ "type": "host-local" }» "subnet", "ranges" or "rangesFile" to "ipam" of network "k"'],
   },
   {
     what: "no range in the file of kube-router",
@@ -90,7 +90,7 @@ const rows: readonly Row[] = [
   {
     what: "weave-net without a version",
     text: '{ "name": "weave", "plugins": [{ "type": "weave-net" }] }',
-    says: ['warning missing-version «{» newest that "weave-net" speaks, at most "1.0.0"'],
+    says: ['warning missing-version «{» newest version that "weave-net" supports, at most "1.0.0"'],
   },
   {
     what: "calico and portmap of a year ago",
@@ -209,7 +209,7 @@ const rows: readonly Row[] = [
     ...inYaml(
       `'{ "cniVersion": "1.0.0", "type": "macvlan", "master": "eth1", ${hostLocal('"subnet": "10.1.0.0/24", "rangeStart": "10.1.0.9"')} }'`,
     ),
-    says: ['warning shared-range «"10.1.0.0/24"» each node hands out the same addresses of 10.1.0.0/24'],
+    says: ['warning shared-range «"10.1.0.0/24"» each node assigns the same addresses of 10.1.0.0/24'],
   },
   {
     what: "one VLAN on all nodes",

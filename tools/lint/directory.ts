@@ -60,7 +60,7 @@ export function checkDirectory(directory: string, all: readonly LintNetwork[], f
       file,
       undefined,
       "ignored-file",
-      "no runtime reads this file: its name ends with none of .conflist, .conf and .json",
+      "no runtime reads this file: its name does not end with .conflist, .conf or .json",
       {
         hint: "rename it, or move it out of this directory",
       },
@@ -80,6 +80,6 @@ export function checkDirectory(directory: string, all: readonly LintNetwork[], f
   if (first === undefined || others.length === 0) return
   const message = `containerd and CRI-O use the first file for pods: network "${first.name}", not ${others.map((name) => `"${name}"`).join(", ")}`
   findings.add(first.source, undefined, "file-order", message, {
-    hint: "the order is that of the file names; Multus, podman, nerdctl and cni find the other networks by name",
+    hint: "files are sorted by name; Multus, podman, nerdctl and cni find the other networks by their names",
   })
 }

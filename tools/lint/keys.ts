@@ -135,7 +135,8 @@ export function checkDuplicates(source: Source, node: Node, findings: Findings):
   const seen = new Map<string, string>()
   for (const { key, keyNode, value } of node.members) {
     const before = seen.get(key.toLowerCase())
-    if (before === key) findings.add(source, keyNode, "duplicate-key", `"${key}" occurs twice: the last one counts`)
+    if (before === key)
+      findings.add(source, keyNode, "duplicate-key", `"${key}" occurs twice: the last one takes effect`)
     else if (before !== undefined)
       findings.add(source, keyNode, "duplicate-key", `"${before}" and "${key}" are the same key to plugins`)
     seen.set(key.toLowerCase(), key)

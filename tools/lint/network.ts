@@ -84,7 +84,7 @@ export function readLintNetwork(
   const isFile = source.attachment === undefined
   const entries = [...inFile, ...(isList && isFile ? besideEntries(tree, beside(name), findings, nameOf) : [])]
   if (isList && !looksLikeList && entries.length === 0) {
-    const message = `"plugins" is missing, and no directory "${name}" beside the file has a plugin`
+    const message = `"plugins" is missing, and no plugin is in a directory "${name}" beside the file`
     findings.add(source, startOf(tree), "missing-key", message)
   }
   for (const entry of entries) checkEntry(entry, findings, isList)
@@ -102,7 +102,7 @@ function noteMissingName(source: Source, tree: ObjectNode, findings: Findings): 
   const isLoopback = textAt(tree, ["type"]) === "loopback"
   const hint = isLoopback
     ? 'containerd and CRI-O set up "lo" without this file'
-    : "Multus uses the name of the NetworkAttachmentDefinition; other runtimes refuse the file"
+    : "Multus uses the name of the NetworkAttachmentDefinition; other runtimes reject the file"
   findings.add(source, startOf(tree), "missing-key", '"name" is missing', { severity: "info", hint })
 }
 
@@ -136,7 +136,7 @@ function checkSyntax(source: Source, findings: Findings): boolean {
 /** Multus takes the network of the object's name from the nodes' directories where `spec.config` is empty. */
 function checkNoConfig(source: Source, { isObject, name }: Attachment, findings: Findings): void {
   if (isObject) {
-    findings.add(source, undefined, "wrong-value", '"spec.config" is an object: expected a text with JSON in it')
+    findings.add(source, undefined, "wrong-value", '"spec.config" is an object: expected a string with JSON')
     return
   }
   const message = `"spec.config" is missing: Multus reads the network "${name}" from a file of each node`

@@ -58,7 +58,7 @@ export function checkNodeRoutes(
     if (other === undefined) continue
     const message = `${range.subnet} overlaps the node's route to ${formatCidr(other.network)} by "${other.device}"`
     findings.add(source, nodeAt(node, ["subnet"]), "node-route", message, {
-      hint: "choose a subnet to which the node has no other route",
+      hint: "choose a subnet that no other route of the node overlaps",
     })
   }
 }
@@ -110,7 +110,7 @@ export function checkNode({ entries }: LintNetwork, findings: Findings): void {
     const wanted = mtu?.kind === "scalar" && typeof mtu.value === "number" ? mtu.value : 0
     const most = master?.attributes.mtu ?? wanted
     if (master !== undefined && wanted > most && known?.name !== "ipvlan") {
-      findings.add(source, mtu, "master-mtu", `${wanted} is more than the MTU of "${name}", ${most}`)
+      findings.add(source, mtu, "master-mtu", `${wanted} exceeds the MTU of "${name}", ${most}`)
     }
     const resolvConf = textAt(node, ["ipam", "resolvConf"]) ?? ""
     if (ipam?.name === "host-local" && resolvConf !== "" && !isReadable(resolvConf)) {
@@ -180,7 +180,7 @@ export async function checkInstalled(
             source,
             nodeAt(node, path),
             "plugin-version",
-            `the installed "${name}" does not speak ${version}`,
+            `the installed "${name}" does not support ${version}`,
             { hint: `it speaks ${answer.join(", ")}` },
           )
         }

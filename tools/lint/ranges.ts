@@ -108,7 +108,7 @@ function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, fin
       })
       return
     }
-    const hint = isEmpty ? `write "subnet", "ranges" or "rangesFile" into "ipam" of network "${name}"` : error.details
+    const hint = isEmpty ? `add "subnet", "ranges" or "rangesFile" to "ipam" of network "${name}"` : error.details
     findings.add(source, place, "bad-range", error.message, hint ? { hint } : {})
   }
 }
@@ -136,7 +136,7 @@ function checkRoutes({ source, node }: Entry, ranges: readonly PlacedRange[], fi
       return gateway && subnet && contains(subnet, gateway)
     })
     if (!gateway || isReachable) continue
-    const message = `${textAt(route, ["gw"])} is in no range of this network: containers cannot reach it`
+    const message = `${textAt(route, ["gw"])} is not in a range of this network: containers cannot reach it`
     findings.add(source, nodeAt(route, ["gw"]), "route-gateway", message)
   }
 }
@@ -151,7 +151,7 @@ export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: F
     const { line } = placeInFile(other.source, other.node.start)
     const message = `${show(placed.range)} overlaps ${show(other.range)} of network "${other.network}" (${other.source.file}:${line})`
     const severity = isOnHost(placed.entry) && isOnHost(other.entry) ? "error" : "warning"
-    const hint = severity === "error" ? "the host has one route to these addresses" : "both hand out the same addresses"
+    const hint = severity === "error" ? "the host has one route to these addresses" : "both assign the same addresses"
     findings.add(placed.source, nodeAt(placed.node, ["subnet"]) ?? placed.node, "network-overlap", message, {
       severity,
       hint,

@@ -32,7 +32,7 @@ function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findi
   const isFixed = ipam?.name === "host-local" || ipam?.name === "static"
   if (!isMasqueraded || !isFixed || (known.name === "bridge" && isOn(node, ["isDefaultGateway"]))) return
   if (itemsAt(node, ["ipam", "routes"]).length > 0) return
-  const message = '"ipMasq" is for traffic to other networks, but containers have no route to any'
+  const message = '"ipMasq" is for traffic to other networks, but containers have no route to other networks'
   const routes = '"routes": [{ "dst": "0.0.0.0/0" }] in "ipam"'
   findings.add(source, memberOf(node, "ipMasq")?.keyNode, "no-default-route", message, {
     hint: known.name === "bridge" ? `write "isDefaultGateway": true, or ${routes}` : `write ${routes}`,
@@ -51,9 +51,9 @@ function checkSourceRouting({ source, node, known }: Entry, before: readonly Ent
   const isDefault = (dst: string | undefined) => dst !== undefined && /\/0$/.test(dst)
   const hasRoute = itemsAt(maker.node, ["ipam", "routes"]).some((route) => isDefault(textAt(route, ["dst"])))
   if ((hasGateway && !isRequested) || hasRoute) return
-  const message = 'static gives no gateway, so the table of "sbr" gets no default route'
+  const message = 'static returns no gateway, so the table of "sbr" gets no default route'
   findings.add(source, nodeAt(node, ["type"]), "no-gateway", message, {
-    hint: 'write the gateway into "gateways" of sbr',
+    hint: 'add the gateway to "gateways" of sbr',
   })
 }
 
@@ -71,7 +71,7 @@ function checkPublishedPorts({ source, node, known }: Entry, before: readonly En
 /** The kernel allows one interface of each VLAN on a master, in all namespaces together. */
 function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   if (known?.name !== "vlan" || isOn(node, ["linkInContainer"])) return
-  const message = "each node can have one container of this network: a master has one interface of each VLAN"
+  const message = "each node can have only one container of this network: a master has one interface per VLAN"
   findings.add(source, nodeAt(node, ["type"]), "one-per-node", message, {
     severity: severityOf(source),
     hint: 'use bridge with "vlan", or macvlan on a VLAN interface of the host',
@@ -93,7 +93,7 @@ export function checkSharedRange({ source, node, known, ipam }: Entry, findings:
   if (range === undefined) return
   const isPart = ["rangeStart", "rangeEnd"].some((key) => textAt(range, [key]) !== undefined)
   if (isPart && source.attachment === undefined) return // the file may be one node's
-  const message = `host-local knows its own node only: each node hands out the same addresses of ${textAt(range, ["subnet"])}`
+  const message = `host-local tracks only its own node: each node assigns the same addresses of ${textAt(range, ["subnet"])}`
   findings.add(source, nodeAt(range, ["subnet"]), "shared-range", message, {
     severity: severityOf(source),
     hint: 'use an IPAM plugin for all nodes (whereabouts, dhcp), or give each node its own "rangeStart" and "rangeEnd" in a file',

@@ -54,8 +54,8 @@ function inNftables({ masquerade, portsBy, firewall }: MigratingPod): string[] {
 function afterApply({ plugins, madeBy }: MigratingPod): string {
   const others = plugins.filter((type) => !isOfSuite(type))
   const notes = [
-    madeBy === "this suite" ? "stays as it is" : "stays as it is; these plugins delete, check and collect it",
-    ...(plugins.includes("dhcp") ? ["its lease stays with the daemon of dhcp that runs: let it run"] : []),
+    madeBy === "this suite" ? "stays as it is" : "is unchanged; these plugins delete, check and collect it",
+    ...(plugins.includes("dhcp") ? ["the running dhcp daemon keeps its lease: do not stop it"] : []),
     ...(others.length > 0 ? [`${others.join(", ")} of another suite goes on`] : []),
   ]
   return notes.join("; ")
@@ -65,8 +65,8 @@ function afterBack(pod: MigratingPod): string {
   const moving = inNftables(pod)
   const notes = [
     moving.length > 0 ? `${moving.join(", ")}: to iptables` : "stays as it is",
-    ...(pod.isGuarded ? ["the check of MACs stays in nf_tables until the pod is gone"] : []),
-    ...(pod.plugins.includes("dhcp") ? ["its lease stays with the daemon of dhcp that runs: let it run"] : []),
+    ...(pod.isGuarded ? ["the check of MACs stays in nf_tables until the pod is deleted"] : []),
+    ...(pod.plugins.includes("dhcp") ? ["the running dhcp daemon keeps its lease: do not stop it"] : []),
   ]
   return notes.join("; ")
 }
@@ -84,12 +84,11 @@ function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
   const { cniVersion } = pod
   const behind = cniVersion === undefined ? [] : ofSuite.filter((type) => !other.speaks(type, cniVersion))
   if (behind.length > 0)
-    return `its runtime calls by version ${cniVersion}, which the other suite's ${quote(behind)} does not speak`
+    return `its runtime uses version ${cniVersion}, which the other suite's ${quote(behind)} does not support`
   if (pod.madeBy !== "this suite") return undefined
   if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find this one's record"
   if (inNftables(pod).length === 0) return undefined
-  if (pod.plugins.length === 0)
-    return "it has rules in nf_tables, and no cache in --cache-dir knows how it was attached"
+  if (pod.plugins.length === 0) return "it has rules in nf_tables, but no cache in --cache-dir has its configuration"
   const family = pod.addresses.some((address) => address.includes(":")) ? AF_INET6 : AF_INET
   return hasIptables(family) ? undefined : 'its rules cannot move: the program "iptables-restore" is missing'
 }
@@ -104,21 +103,21 @@ export function describeSteps({ direction, binDir, files, pods }: Switch): strin
   const named = (...did: Outcome["did"][]) => files.filter((one) => did.includes(one.did)).map(({ name }) => name)
   const step = (names: readonly string[], text: (names: string) => string) =>
     names.length === 0 ? [] : [text(names.join(", "))]
-  const left = step(named("left"), (names) => `leave in ${binDir}, since others have placed them since: ${names}`)
+  const left = step(named("left"), (names) => `leave in ${binDir}, because other programs have replaced them: ${names}`)
   const kept = `${binDir}/.cni-install`
   if (direction === "apply") {
     const adopted = [...bridgesOf(pods), ...storesOf(pods)]
     return [
       ...step(named("adopted"), (names) => `replace in ${binDir}, and keep the old files in ${kept}: ${names}`),
       ...step(named("replaced"), (names) => `replace in ${binDir}, a former version of these plugins: ${names}`),
-      ...step(named("created"), (names) => `put into ${binDir}, which has none of the name: ${names}`),
-      ...adopted.map((what) => `go on with ${what}, which is not touched`),
+      ...step(named("created"), (names) => `add to ${binDir}:  ${names}`),
+      ...adopted.map((what) => `continue to use ${what}, unchanged`),
     ]
   }
   const moving = pods.filter((pod) => inNftables(pod).length > 0)
   return [
     ...(moving.length > 0 ? [`move the rules of ${countOf(moving.length, "pod")} from nf_tables to iptables`] : []),
-    ...step(named("restored"), (names) => `put back into ${binDir}: ${names}`),
+    ...step(named("restored"), (names) => `restore in ${binDir}:  ${names}`),
     ...step(named("removed"), (names) => `remove from ${binDir}: ${names}`),
     ...left,
     "remove objects of these plugins that no pod needs: tables of nf_tables, notes, labels",
@@ -159,7 +158,7 @@ const COLUMNS = [
 export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Screen): string {
   const rows = plans.map(({ pod, after, closes }) => [
     ...[pod.network, pod.title, pod.ifName, pod.madeBy, belongings(pod).join(", ") || "-"],
-    closes === undefined ? after : { text: `closes the way back: ${closes}`, tone: "warning" as const },
+    closes === undefined ? after : { text: `makes the migration irreversible: ${closes}`, tone: "warning" as const },
   ])
   return fittedTable(isDone ? COLUMNS.slice(0, -1) : COLUMNS, rows, screen)
 }

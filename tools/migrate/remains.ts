@@ -19,7 +19,7 @@ export interface Remaining {
 
 const BACKUPS = "/run/cni/tuning"
 const DEVICES = "/run/cni/host-device"
-const WITH_POD = "with a call of this command after the pods are gone"
+const WITH_POD = "with this command after the pods are deleted"
 
 /**
  * Removes objects of these plugins that no pod needs: tables without attachments, rules and backups of deleted
@@ -68,7 +68,7 @@ const OURS = /^\w+ cni_(masquerade|hostports|firewall|spoofcheck)\b/
 
 function removeRules(one: NodeAttachment): string[] {
   deleteRulesOf(one)
-  return [`rules of ${ownerComment(one)}, whose container is gone`]
+  return [`rules of ${ownerComment(one)}, whose container was deleted`]
 }
 
 /** Returns the tables of these plugins with the owners of their content. */
@@ -167,7 +167,7 @@ export function remaining(): Remaining[] {
   const records = [BACKUPS, DEVICES].flatMap((directory) =>
     namesIn(directory).flatMap((name) => {
       const owner = ownerOfRecord(name)
-      const goes = directory === DEVICES ? `cni gc ${owner?.network} --auto, after the pod is gone` : WITH_POD
+      const goes = directory === DEVICES ? `cni gc ${owner?.network} --auto, after the pod is deleted` : WITH_POD
       return owner ? [{ what: `${directory}/${name}`, of: [ownerComment(owner)], goes }] : []
     }),
   )

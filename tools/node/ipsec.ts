@@ -36,7 +36,7 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
   if (isBlocking) return "blocks them"
   const asked = templates.filter(({ isOptional }) => !isOptional)
   if (asked.length === 0) return undefined
-  if (direction !== "out") return "takes them only out of IPsec"
+  if (direction !== "out") return "only decapsulates them"
   const isThere = (template: (typeof asked)[number]) =>
     ipsec.states.some(
       ({ protocol, reqid, isTunnel, dst }) =>
@@ -45,7 +45,7 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
         (template.reqid === 0 || reqid === template.reqid) &&
         (!isTunnel || dst.every((byte, at) => byte === template.dst[at])),
     )
-  return ipsec.hasDaemon || asked.every(isThere) ? undefined : "sends them by an IPsec state that does not exist"
+  return ipsec.hasDaemon || asked.every(isThere) ? undefined : "requires an IPsec state that does not exist"
 }
 
 /** A policy. The default of a direction matches all other packets. */

@@ -28,7 +28,7 @@ export interface LeaseStore {
 /** A name of a store with the wrong file type. */
 export interface BrokenName {
   readonly path: string
-  readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a link to nothing"
+  readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a dangling link"
 }
 
 /** The use of a range set. */
@@ -93,7 +93,7 @@ function namesIn(directory: string): string[] {
 /** Returns the kind of a file, or `undefined` if the name does not exist. */
 function kindOf(path: string): BrokenName["kind"] | undefined {
   const found = findStat(path)
-  if (found === undefined) return findStat(path, true) === undefined ? undefined : "a link to nothing"
+  if (found === undefined) return findStat(path, true) === undefined ? undefined : "a dangling link"
   if (isDirectory(found)) return "a directory"
   return isRegularFile(found) ? "a file" : "a FIFO, a socket or a device"
 }

@@ -81,14 +81,14 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, conta
   const isOfHost = trip.kernel.addressType(next) === RTN.local
   const isOfLink = (bridge ?? end)?.addresses.some((address) => address.split("/")[0] === formatIp(next)) === true
   if (!isOfHost && isOfLink)
-    way.notJudged("container", `whether the host answers for ${formatIp(next)}: it is not local`)
+    way.notJudged("container", `whether the host answers for ${formatIp(next)}: the address is not local`)
   if (output !== ifName || !(isOfHost || isOfLink)) {
     const isBridged = bridge !== undefined && attachment?.link?.master === bridge.index && output === ifName
     if (arrived.isDestinationMapped && !(isBridged && filtersFrames(trip, sent, bridge)))
       return way.end(
-        `it does not come back through this host, and no other host can restore its source ${originalOf(arrived)}`,
+        `the answer does not return through this host, and no other host can restore its source ${originalOf(arrived)}`,
       )
-    if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", not by this host's address`)
+    if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", but not from this host's address`)
     const client = attachment?.link
     if (!isBridged || !client || !end) return way.arrive("it goes back")
     if (!passDevice(trip, "ingress", end.name, sent)) return dropped(trip)
@@ -138,7 +138,7 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   if (!result) return dropped(trip)
   const { packet } = result
   if (packet.tracking === "untracked" && (answer.isDestinationMapped || answer.isSourceMapped))
-    return way.end("a rule keeps its connection from being tracked: its addresses are not changed back")
+    return way.end("a rule disables tracking of its connection: the kernel does not restore its addresses")
   const question = { dst: packet.destination, src: packet.source, protocol: packet.protocol, mark: markOf(packet) }
   const route = kernel.routeOf({ ...question, input: kernel.link(packet.input)?.index })
   if (typeof route !== "string" && route.type === RTN.local) {
@@ -165,7 +165,7 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
     trip,
     leaving.packet,
     route,
-    `it leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
+    `the packet leaves the host by "${output}" for ${formatIp(packet.destination)}, with source ${originalOf(answer)}`,
   )
 }
 
@@ -192,7 +192,7 @@ function comeBack(trip: Trip, client: NodeAttachment, packet: Packet, what: stri
   const { way, container } = trip
   const taken = container && askRoute(container.inside, { dst: packet.destination })
   if (taken !== undefined && (typeof taken === "string" || taken.type !== RTN.local))
-    return way.end(`the container does not take ${formatIp(packet.destination)} for its own`)
+    return way.end(`the container does not accept packets for ${formatIp(packet.destination)}`)
   if (!passInside(trip, client, RECEIVING, { ...packet, input: client.ifName, output: "" })) return dropped(trip)
   return way.arrive(what)
 }
@@ -204,9 +204,9 @@ export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   if (arrived.isDestinationMapped && !isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
   if (!trip.isWhole) {
     const unseen = arrived.destinationPort === 0 ? "" : "; whether a process listens there is not checked"
-    return arrive(trip, `it reaches the host itself${unseen}`, answer)
+    return arrive(trip, `the packet reaches the host itself${unseen}`, answer)
   }
-  way.pass("host", `it reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
+  way.pass("host", `the packet reaches the host itself, ${formatPlace(arrived.destination, arrived.destinationPort)}`)
   if (!isListening(arrived)) return way.end(nothingListens(arrived, "on the host"))
   way.turn()
   return answer(trip)
@@ -223,7 +223,12 @@ function fromHost(trip: Trip, arrived: Packet): Hop[] {
   const sent = pass(trip, "output", { ...answer, output }, !trip.isWhole)
   const leaving = sent && pass(trip, "postrouting", sent.packet, true)
   if (!leaving) return dropped(trip)
-  return giveBack(trip, leaving.packet, route, `it leaves the host by "${output}" for ${formatIp(answer.destination)}`)
+  return giveBack(
+    trip,
+    leaving.packet,
+    route,
+    `the packet leaves the host by "${output}" for ${formatIp(answer.destination)}`,
+  )
 }
 
 function nothingListens({ protocol, destinationPort }: Packet, where: string): string {

@@ -17,18 +17,18 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
   const other = holderOf(trip, packet.destination)
   if (!other)
     return way.end(
-      `no container of bridge "${bridge.name}" is known to have ${text}: nothing answers ARP, unless it is beyond a port of the bridge`,
+      `no known container of bridge "${bridge.name}" has ${text}: ARP gets no answer, unless the address is beyond a port of the bridge`,
     )
   const port = node.links.find(({ nsid, name }) => nsid === undefined && name === other.link?.name)
   if (!port || port.master !== bridge.index)
-    return way.end(`${describe(other)} has ${text}, and no port of bridge "${bridge.name}"`)
+    return way.end(`${describe(other)} has ${text}, but no port of bridge "${bridge.name}"`)
   if (!port.isUp) return way.end(`port "${port.name}" of ${describe(other)} is down`)
   const own = trip.attachment?.link?.name ?? ""
   const passed = acrossBridge(trip, packet, { bridge, from: own, to: port.name })
   if (!passed) return dropped(trip)
   if (passed.isDestinationMapped) {
-    way.notJudged("bridge", "a rule changes its destination on the bridge")
-    return way.arrive("it is not followed further")
+    way.notJudged("bridge", "a rule changes the packet's destination on the bridge")
+    return way.arrive("trace stops here")
   }
   const what = `it reaches ${describe(other)} by port "${port.name}"`
   return arriveAtContainer(trip, { ...passed, output: bridge.name }, other, what)
@@ -44,12 +44,13 @@ export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): s
   if (bridge === undefined || other.link?.master !== bridge) return undefined
   const isItself = other === attachment
   if (isItself && attachment.link?.port?.isHairpin === false)
-    return `port "${attachment.link?.name}" has hairpin off: the bridge sends no frame back by the port that it came in by`
+    return `port "${attachment.link?.name}" has hairpin off: the bridge sends no frame back through the port that received it`
   if (!packet.isDestinationMapped || packet.isSourceMapped) return undefined
-  if (isItself) return "no rule masquerades it: it comes back to the container with the container's own address"
+  if (isItself)
+    return "no rule masquerades the packet: it returns to the container with the container's own address as source"
   const isDirect = other.addresses.some((address) => address.includes("/") && has(address, packet.source))
   const name =
     attachment?.link && trip.node.links.find(({ nsid, index }) => nsid === undefined && index === bridge)?.name
   if (!isDirect || (name !== undefined && filtersFrames(trip, packet, { name }))) return undefined
-  return `the answer goes by the bridge and not through the host, and has the wrong source: net.bridge.${settingOf(packet)} is not 1, and no rule masquerades the packet`
+  return `the answer passes the bridge but not the host, and has the wrong source: net.bridge.${settingOf(packet)} is not 1, and no rule masquerades the packet`
 }

@@ -104,7 +104,7 @@ export class ChainWalk {
         return this.#chain(action.chain, depth + 1)
       case "other":
         this.notes.push({
-          what: `${ruleName(rule)} hands it to ${action.what}, which is not followed`,
+          what: `${ruleName(rule)} passes the packet to ${action.what}, which trace does not follow`,
           passes: "perhaps",
         })
         return "accept"
@@ -117,7 +117,7 @@ export class ChainWalk {
     this.mapped = { mapping, rule: ruleName(rule), by: rule }
     this.packet = mappedPacket(this.packet, mapping, this.#questions.kernel)
     if (mapping.isOpen)
-      this.notes.push({ what: `${ruleName(rule)} takes one of several addresses or ports`, passes: "perhaps" })
+      this.notes.push({ what: `${ruleName(rule)} chooses one of several addresses or ports`, passes: "perhaps" })
     return "accept"
   }
 

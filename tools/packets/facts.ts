@@ -61,7 +61,7 @@ export function whyNoArp(link: Link | undefined, name: string, family: number): 
   if (link?.type === ARPHRD_ETHER && (link.flags & IFF_NOARP) !== 0) return `"${name}" has ARP switched off`
   if (family !== AF_INET) return undefined
   const refusing = ["all", name].find((each) => Number(sysctl(`net/ipv4/conf/${each}/arp_ignore`) ?? 0) === NO_ARP)
-  return refusing && `"${name}" answers no ARP request: net/ipv4/conf/${refusing}/arp_ignore is ${NO_ARP}`
+  return refusing && `"${name}" does not answer ARP requests: net/ipv4/conf/${refusing}/arp_ignore is ${NO_ARP}`
 }
 
 /** <linux/if_arp.h> */

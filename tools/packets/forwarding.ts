@@ -19,9 +19,9 @@ import type { Container, Trip } from "./trip.ts"
 export function whyNotForwarded({ destination, input }: Packet): string | undefined {
   const isIpv4 = familyOf(destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
-  if (sysctl(setting) === "0") return `${setting} is 0: the host forwards nothing`
+  if (sysctl(setting) === "0") return `${setting} is 0: the host forwards no packets`
   if (isIpv4 && sysctl(`net/ipv4/conf/${input}/forwarding`) === "0")
-    return `net/ipv4/conf/${input}/forwarding is 0: the host forwards nothing from "${input}"`
+    return `net/ipv4/conf/${input}/forwarding is 0: the host forwards no packets from "${input}"`
   return undefined
 }
 
@@ -34,7 +34,7 @@ export function whyRefused({ kernel }: Trip, { source, destination, input }: Pac
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")
     return `the host ${describeRefusal(refusal, destination)}`
   if (kernel.addressType(source) !== RTN.unicast)
-    return `${from} is an address of the host itself, too: the kernel drops packets with it that come in by "${input}"`
+    return `${from} is also an address of the host: the kernel drops packets from this source that arrive through "${input}"`
   const filtered = whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel)
   if (filtered !== undefined) return filtered
   if (familyOf(destination) === AF_INET && destination[0] === 127)
@@ -55,7 +55,7 @@ export function whyReverseFiltered(
   const says = `rp_filter of "${input}" is ${mode}: the host drops packets from ${formatIp(source)}`
   if (typeof back === "string") return `${says}, to which it has no route`
   const towards = back.index === undefined ? undefined : kernel.link(back.index)?.name
-  return mode === 1 && towards !== input ? `${says}, to which it sends by "${towards}"` : undefined
+  return mode === 1 && towards !== input ? `${says}, and its route to the address is by "${towards}"` : undefined
 }
 
 /** Whether the kernel refuses a packet because of a missing route, and not because of `rp_filter`. */
@@ -83,12 +83,12 @@ export function tellNeighbour(
   const name = gateway === undefined ? formatIp(destination) : `gateway ${formatIp(gateway)}`
   const state = entry?.state ?? 0
   if ((state & NeighbourState.Failed) !== 0) {
-    way.pass("host", `${name} has not answered when the host last asked for its MAC on "${output}"`, "perhaps")
+    way.pass("host", `${name} did not answer the host's last request for its MAC on "${output}"`, "perhaps")
     way.isUnrouted ||= tableText(table) !== ""
   } else if ((state & (NeighbourState.Permanent | NeighbourState.NoArp)) !== 0)
     way.notJudged("host", `whether the MAC of ${name}, a static entry on "${output}", is right`)
   else if ((entry === undefined && gateway !== undefined) || entry?.state === NUD_INCOMPLETE)
-    way.notJudged("host", `whether ${name} is there: the host has no answer from it on "${output}" yet`)
+    way.notJudged("host", `whether ${name} exists: the host has not yet got an answer from it on "${output}"`)
 }
 
 /** <linux/neighbour.h>: a request was sent, and no answer arrived. */

@@ -33,7 +33,7 @@ function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: strin
   const isIsolated = to !== undefined && port?.isIsolated && portOf(to)?.isIsolated
   if (isIsolated) way.pass("port", `ports "${name}" and "${to}" of the bridge are both isolated`, "no")
   if (isInto && port?.settings.locked)
-    way.notJudged("port", `whether the bridge has a fixed entry for the MAC at port "${name}", which is locked`)
+    way.notJudged("port", `whether the bridge has a static entry for the MAC at port "${name}", which is locked`)
   return closed === undefined && !isIsolated
 }
 
@@ -64,7 +64,7 @@ export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boole
     return false
   }
   for (const { what, passes } of way.hops)
-    if (passes !== "yes") trip.way.notJudged("filter", `neighbor discovery, once its MAC is forgotten: ${what}`)
+    if (passes !== "yes") trip.way.notJudged("filter", `neighbor discovery, once its MAC has expired: ${what}`)
   return true
 }
 
@@ -88,7 +88,7 @@ export function acrossBridge(trip: Trip, packet: Packet, { bridge, from, to }: C
   if (!passFrame(trip, "prerouting", frame)) return undefined
   let passed = packet
   if (filtersFrames(trip, packet, bridge)) {
-    way.pass("bridge", `net.bridge.${settingOf(packet)} is 1: frames pass the packet filter as well`)
+    way.pass("bridge", `net.bridge.${settingOf(packet)} is 1: frames pass the packet filter too`)
     const arriving = pass(trip, "prerouting", { ...packet, input: bridge.name, isBridged: true }, true)
     if (!arriving || (arriving.packet.isDestinationMapped && !isAnswer(packet))) return arriving?.packet
     const passing = pass(trip, "forward", { ...arriving.packet, output: bridge.name })

@@ -36,7 +36,7 @@ import {
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
   if (isConntrackFull())
-    return way.end("the table of connections is full: the kernel drops the first packet of a new one")
+    return way.end("the connection table is full: the kernel drops the first packet of a new connection")
   tellLegacyTables(trip, arriving)
   if (!passDevice(trip, "ingress", arriving.input, arriving)) return dropped(trip)
   const result = pass(trip, "prerouting", arriving)
@@ -87,7 +87,7 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   way.isUnrouted = typeof first === "string"
   if (typeof first === "string") return way.end(`the host ${describeRefusal(first, destination.ip)}`)
   if (isConntrackFull())
-    return way.end("the table of connections is full: the kernel drops the first packet of a new one")
+    return way.end("the connection table is full: the kernel drops the first packet of a new connection")
   const output = (first.index === undefined ? undefined : kernel.link(first.index)?.name) ?? "?"
   const source = first.preferredSource ?? kernel.addressOn(output, destination.ip)
   if (!source) return way.end(`the host has no address of the family of ${formatIp(destination.ip)}`)
@@ -100,7 +100,7 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   // The kernel looks up the route again if a rule changed the mark or the destination.
   const route = routeOf(trip, result.packet)
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, result.packet.destination)}`)
-  if (route.type === RTN.local) return way.arrive("it stays on the host: the address is its own")
+  if (route.type === RTN.local) return way.arrive("the packet stays on the host, which has the address")
   return send(trip, result.packet, route, "sent")
 }
 
@@ -112,8 +112,12 @@ function toHost(trip: Trip, packet: Packet): Hop[] {
   if (blocked !== undefined) return way.end(blocked)
   const servers = virtualServers(packet)
   if (servers !== undefined) {
-    way.pass("nat", `ip_vs hands it to ${servers.join(", ") || "no server"}: this is not followed`, "perhaps")
-    return way.arrive("it goes on by ip_vs")
+    way.pass(
+      "nat",
+      `ip_vs sends the packet to ${servers.join(", ") || "no server"}: trace does not follow it`,
+      "perhaps",
+    )
+    return way.arrive("ip_vs forwards the packet")
   }
   return arriveAtHost(trip, packet)
 }
@@ -161,12 +165,12 @@ function tellSource({ way, kernel }: Trip, { packet, mappings }: HookResult): vo
   if (!found) return
   const { from } = found.mapping
   if (kernel.addressType(packet.source) !== RTN.local)
-    way.notJudged("nat", `whether answers to ${formatIp(packet.source)} come back: it is not an address of this host`)
+    way.notJudged("nat", `whether answers to ${formatIp(packet.source)} return: it is not an address of this host`)
   way.pass(
     "nat",
     from === "output"
       ? `masqueraded by ${found.rule}`
-      : `its source becomes ${formatIp(packet.source)}, by ${found.rule}`,
+      : `the packet's source becomes ${formatIp(packet.source)}, by ${found.rule}`,
   )
 }
 
@@ -177,10 +181,10 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const other = holderOf(trip, packet.destination)
   const lost = other && lostBridge(other, node)
   if (lost && lost.end.master === undefined)
-    return way.end(`${describeLostBridge(lost)}: ${describe(other)} is cut off`)
+    return way.end(`${describeLostBridge(lost)}: ${describe(other)} is disconnected`)
   if (other && !isTowards(trip, other, route)) {
     way.isUnrouted = tableText(route.table) !== ""
-    return way.end(`${describe(other)} has ${text}, and the host sends there by "${packet.output}", not to it`)
+    return way.end(`${describe(other)} has ${text}, but the host's route is by "${packet.output}"`)
   }
   if (other && !(toPort(trip, packet, other) && passDiscovery(trip, packet.destination, packet.output)))
     return dropped(trip)
@@ -200,9 +204,9 @@ function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string):
   const isPrivate =
     !packet.isSourceMapped && attachments.some(({ addresses }) => addresses.some((each) => has(each, packet.source)))
   const warning = isPrivate
-    ? `; no rule masquerades it: ${formatIp(packet.source)} has to be routed back to this host`
+    ? `; no rule masquerades it: ${formatIp(packet.source)} needs a route back to this host`
     : ""
   const masqueraded = packet.isSourceMapped ? `, with source ${formatIp(packet.source)}` : ""
-  const what = `it leaves the host by "${packet.output}"${gateway}${masqueraded}${warning}`
+  const what = `the packet leaves the host by "${packet.output}"${gateway}${masqueraded}${warning}`
   return arrive(trip, what, (back) => answerFromOutside(back, packet))
 }

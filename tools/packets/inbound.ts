@@ -31,11 +31,11 @@ function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[]
   const { way, kernel } = trip
   const from = formatIp(source)
   if (kernel.addressType(source) !== RTN.unicast)
-    return way.end(`${from} is an address of the host itself: no packet with that source is taken from outside`)
+    return way.end(`${from} is an address of the host itself: the kernel drops packets from outside with this source`)
   const back = kernel.routeOf({ dst: source })
   if (typeof back === "string" && input === undefined)
     return way.end(
-      `the host ${describeRefusal(back, source)}: no answer leaves, and the interface that it comes in by is not known`,
+      `the host ${describeRefusal(back, source)}: no answer leaves, and the receiving interface is unknown`,
     )
   const towards = typeof back === "string" || back.index === undefined ? undefined : kernel.link(back.index)
   const link = input === undefined ? towards : kernel.link(input)
@@ -59,5 +59,9 @@ function tellOtherWay(
   if (!holder || holder.name === towards || holder.name === "lo") return
   const filtered = whyReverseFiltered(kernel.routeOf({ dst: source }), source, holder.name, kernel)
   if (filtered === undefined) return
-  way.pass("host", `${formatIp(ip)} is the address of "${holder.name}"; if it comes in there: ${filtered}`, "perhaps")
+  way.pass(
+    "host",
+    `${formatIp(ip)} is the address of "${holder.name}"; if the packet arrives there: ${filtered}`,
+    "perhaps",
+  )
 }

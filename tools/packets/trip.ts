@@ -60,7 +60,7 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   const result = passHook(rules, hook, packet)
   for (const { what, passes } of result.notes) way.pass("filter", what, passes)
   if (result.notes.length === 0 && result.mappings.length === 0 && !isQuiet)
-    way.pass("filter", `no rule at ${hook} stops it`)
+    way.pass("filter", `no rule at ${hook} drops it`)
   if (result.by) way.stop = { ...result.by, packet }
   return result.verdict === "drop" ? undefined : result
 }
@@ -91,7 +91,7 @@ export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): b
   if (result.by) way.stop = { ...result.by, packet }
   if (result.verdict === "drop") return false
   const [closed] = bases.filter((base) => base.policy === "drop" || (rules.rulesOf(base) ?? []).length > 0)
-  if (closed) way.notJudged("bridge", `whether ${placeOf(closed)} lets ARP pass`)
+  if (closed) way.notJudged("bridge", `whether ${placeOf(closed)} accepts ARP`)
   return true
 }
 
@@ -102,8 +102,7 @@ const OURS = /^cni_/
 export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly string[], packet: Packet): boolean {
   const inside = trip.insideOf?.(one)
   if (inside === undefined || "reason" in inside) return true
-  if (inside.notWhole.includes(FILTER_RULES))
-    trip.way.notJudged("container", "its own packet filter is too long to be read")
+  if (inside.notWhole.includes(FILTER_RULES)) trip.way.notJudged("container", "its packet filter is too long to read")
   if (inside.filter === undefined) return true
   const rules = insideRules(inside, inside.filter, trip.rules.choices)
   for (const hook of hooks) {
@@ -155,7 +154,7 @@ function passTrafficControl(
     if ((place === "ingress") !== (hook === "ingress") || !protocols.includes(filter.protocol as never)) continue
     const to = node.links.find(({ nsid, index }) => nsid === undefined && index === target)
     if (effect === "redirects" && to?.kind === "ifb" && to.isUp) continue // a limit: it comes back
-    const where = `to ${to?.isUp ? `"${to.name}"` : "an interface that is down or gone"}`
+    const where = `to ${to?.isUp ? `"${to.name}"` : "a missing or inactive interface"}`
     const does = { drops: "drops it", redirects: `sends it ${where} instead`, decides: `(${by}) may drop it` }[effect]
     const isSure = isForAll && effect !== "decides"
     const may = isSure || effect === "decides" ? does : `${does}, if it matches`
@@ -185,7 +184,7 @@ export function whyBlockedByIpsec(
 ): string | undefined {
   const found = findPolicy(ipsec, { direction, source, destination })
   const why = found && whyBlocked(found.policy, ipsec)
-  return found && why && `${describePolicy(found)} of IPsec is about such packets, and ${why}: the kernel drops it`
+  return found && why && `${describePolicy(found)} of IPsec matches such packets, and ${why}: the kernel drops it`
 }
 
 export function dropped({ way }: Trip): Hop[] {
@@ -208,7 +207,7 @@ export function arrive(trip: Trip, what: string, follow: (trip: Trip) => unknown
   return way.arrive(what)
 }
 
-/** Says where rules have sent a packet: "10.96.0.10:80 leads to 10.85.0.3:80 (pod shop/db), by rule …". */
+/** Says where rules have sent a packet: "10.96.0.10:80 is forwarded to 10.85.0.3:80 (pod shop/db), by rule …". */
 export function tellDestination(trip: Trip, { packet, mappings }: HookResult): void {
   const { way, kernel, node } = trip
   const found = mappings.find(({ mapping }) => mapping.kind === "destination")
@@ -222,7 +221,7 @@ export function tellDestination(trip: Trip, { packet, mappings }: HookResult): v
   const published = isOwn ? node.rules.ports.find((port) => port.to === to)?.owner : undefined
   const other = holderOf(trip, destination)
   const owner = published ?? (other && describe(other))
-  way.pass("nat", `${from} leads to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)
+  way.pass("nat", `${from} is forwarded to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)
 }
 
 /** The attachment that has an address. */

@@ -59,7 +59,7 @@ export function walkEach(state: NodeState, from: (trip: Trip) => Hop[]): Walk {
   const stop = found.every((each) => each.stop !== undefined) ? found[0]?.stop : undefined
   const isUnrouted = found.every((each) => each.isUnrouted)
   if (isAll) return { hops, stop, isUnrouted }
-  const more = `there are more ways by chance: ${MAX_PATHS} were followed`
+  const more = `more random paths exist: trace followed ${MAX_PATHS}`
   return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined, isUnrouted: false }
 }
 
@@ -87,11 +87,11 @@ function fromContainer(trip: ContainerTrip, destination: Destination, ttl: numbe
   const name = nameOf(inside, route.index) ?? attachment.ifName
   const gateway = route.gateway === undefined ? ", directly" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("container", `from ${formatIp(source)} by "${name}"${gateway}${tableText(route.table)}`)
-  if (route.type === RTN.local) return way.arrive("it stays in the container: the address is its own")
+  if (route.type === RTN.local) return way.arrive("the packet stays in the container, which has the address")
   const output = name === attachment.ifName ? link : findLink(inside, name)
   if (!passQueue(way, name, output?.attributes.qdisc)) return dropped(trip)
   const used = name === attachment.ifName ? attachment : otherInterface(trip, name)
-  if (!used) return way.arrive(`it leaves by "${name}", an interface of no known attachment: not followed further`)
+  if (!used) return way.arrive(`it leaves by "${name}", an interface without a known attachment: trace stops here`)
   const sent = { ...firstPacket(source, destination, ""), output: name }
   if (!passInside(trip, used, SENDING, sent)) return dropped(trip)
   if (ttl === 1 && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
@@ -114,13 +114,13 @@ function fromHostEnd(trip: ContainerTrip, source: Uint8Array, destination: Desti
     )
   if (!end.isUp) return way.end(`"${end.name}", the host's end, is down`)
   const lost = lostBridge(attachment, node)
-  if (lost && end.master === undefined) return way.end(`${describeLostBridge(lost)}: the container is cut off`)
+  if (lost && end.master === undefined) return way.end(`${describeLostBridge(lost)}: the container is disconnected`)
   const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
   if (bridge && !bridge.isUp) return way.end(`bridge "${bridge.name}" is down`)
   if (bridge) way.pass("bridge", `port "${end.name}" of bridge "${bridge.name}"`)
   if (gateway !== undefined && !isLinkLocal(gateway) && trip.kernel.addressType(gateway) !== RTN.local) {
     way.notJudged("container", `whether gateway ${formatIp(gateway)} forwards it: it is not an address of this host`)
-    return way.arrive(`it goes to gateway ${formatIp(gateway)}, and is not followed further`)
+    return way.arrive(`the packet goes to gateway ${formatIp(gateway)}: trace stops here`)
   }
   const packet = firstPacket(source, destination, (bridge ?? end).name)
   if (gateway === undefined && bridge && !isOfLink(bridge, destination.ip)) {

@@ -94,19 +94,20 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
       return []
     }
     const netns = one.netns || sandboxOf(one.result)
-    if (netns === undefined) return skip("the cache names no namespace, so it is not known whether it is there", true)
+    if (netns === undefined)
+      return skip("the cache does not record its namespace, so the state of the container is unknown", true)
     const isThere = isNamespace(netns)
-    if (isThere === undefined) return skip(`its namespace "${netns}" cannot be looked at`, true)
+    if (isThere === undefined) return skip(`its namespace "${netns}" cannot be inspected`, true)
     // Another process with the host's namespace may have the number now.
     const found = findStat(netns)
     if (!isThere || (found?.inode === inode && found.device === device))
-      return skip(`its namespace "${netns}" is gone`, false)
-    if (isBeingDeleted(one, added)) return skip("its DEL has begun", false)
+      return skip(`its namespace "${netns}" does not exist`, false)
+    if (isBeingDeleted(one, added)) return skip("a DEL has started", false)
     try {
       const { result, chain: members } = chainOf(one)
       const chain = withDelegates(members, one, nameOf, (reason) => skip(reason, true))
       if (chain.some(({ type }) => restorers.has(nameOf(type))) && !hasInterface(one, result, netns))
-        return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" makes a new one`, true)
+        return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" creates a new one`, true)
       return [{ network, containerId, ifName, netns, args: one.args, result, chain }]
     } catch (error) {
       return skip(messageOf(error), true)

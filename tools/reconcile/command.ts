@@ -22,7 +22,7 @@ import { failuresOf, reconcileAll } from "./reconcile.ts"
 
 /** `cni reconcile` */
 export const reconcile: Command = {
-  summary: "Restore what attachments have lost on the host: rules, bridges, settings",
+  summary: "Restore lost rules, bridges and settings of attachments on the host",
   words: ["[NETWORK]"],
   needsRoot: true,
   flags: {
@@ -30,13 +30,13 @@ export const reconcile: Command = {
     listen: { type: "boolean", help: "keep running, and restore losses as soon as they happen" },
     containers: {
       type: "boolean",
-      help: "also restore what is missing inside containers: addresses, routes, settings",
+      help: "also restore missing addresses, routes and settings inside containers",
     },
     flows: {
       type: "boolean",
       help: "flush conntrack flows that began without rules, even when no rule is missing now",
     },
-    only: { type: "string", value: "PLUGIN", help: "restore only what this plugin has made" },
+    only: { type: "string", value: "PLUGIN", help: "restore only objects of this plugin" },
     "conf-dir": runtimeFlags["conf-dir"],
     "cache-dir": runtimeFlags["cache-dir"],
     "bin-dir": runtimeFlags["bin-dir"],
@@ -48,11 +48,11 @@ export const reconcile: Command = {
   help: `Use it after a flush of rules, a restart of another firewall, or the deletion of a bridge: running containers get back what ADD made for
 them on the host. The runtime's cache in --cache-dir, and the caches below it, have the containers and their configurations. Each plugin of
 this suite adds what is missing, for all of them at once. Existing objects are not changed. Objects inside containers are restored only with
---containers. Attachments of other suites' plugins are not restored, and are named. The command may run at any time, also twice at once.
+--containers. Attachments of other suites' plugins are listed, but not restored. The command may run at any time, also several times at once.
 
 --listen is for a service: until SIGTERM it is notified of lost rules, bridges and settings by the kernel, and of firewalld's reloads by D-Bus.
 
-Exit code 1: something could not be restored, and a message says why; or no configuration and no attachment has the network.
+Exit code 1: a restore failed, and a message says why; or no configuration and no attachment has the network.
 
 Examples:
   cni reconcile --dry-run
@@ -102,7 +102,7 @@ function runsOf(args: Arguments, terminal: Terminal): PluginRuns {
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
   const other = ["dry-run", "containers", "flows", "only"].find((flag) => given(args, flag) || text(args, flag))
   if (other !== undefined) throw new UsageError(`cannot use --listen with --${other}`)
-  if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all of them")
+  if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all networks")
   const { cacheDir } = runtimeOf(args, terminal)
   const { stderr, signal } = terminal
   const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // a full log does not end the listener

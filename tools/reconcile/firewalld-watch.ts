@@ -73,7 +73,7 @@ export class FirewalldWatch implements Disposable {
 
   #lose(error: unknown): void {
     if (!(error instanceof DbusError) && !isErrno(error)) throw error
-    this.#log(`${error.message}; the bus is looked for again in ${this.#pauseMs / 1000} s`)
+    this.#log(`${error.message}; trying the bus again in ${this.#pauseMs / 1000} s`)
     this.retryAt = monotonicMs() + this.#pauseMs
     this.#pauseMs = Math.min(2 * this.#pauseMs, MOST_MS)
   }

@@ -72,7 +72,7 @@ function isOfSuite(type: string, { path }: PluginRuns): boolean {
     const file = requirePlugin(type, path.join(":"))
     const { hasEnded, version } = introductionOf(file)
     if (hasEnded) return isOfThisSuite(version)
-    throw new Error(`Cannot tell whether "${file}" is of this suite: it did not end by itself`)
+    throw new Error(`Cannot determine whether "${file}" is part of this suite: it did not exit`)
   } catch (error) {
     const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory is not searchable
     const isNoProgram = error instanceof SyscallError && error.call === "execve"

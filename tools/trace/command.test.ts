@@ -45,7 +45,7 @@ test("what has to be said of the packet", async () => {
     return [await cni(["trace", "pods", "/run/netns/none", ...args], terminal), terminal.out, terminal.err]
   }
   const usage = (what: string) => [2, "", `cni trace: ${what}. "cni trace --help" shows how\n`]
-  expect(await say()).toEqual(usage("say where the packet goes: --to ADDRESS[:PORT]"))
+  expect(await say()).toEqual(usage("name the destination: --to ADDRESS[:PORT]"))
   for (const to of [["192.0.2.7"], ["192.0.2.7:53", "--udp"], ["192.0.2.7", "--udp"]]) {
     expect(await say("--probe", "--to", ...to)).toEqual(usage("--probe needs a TCP port: --to ADDRESS:PORT"))
   }

@@ -66,10 +66,10 @@ is shown as one that may match. Nothing is changed; only --probe sends packets.
 With --from it follows a packet from outside to the host or to a published port: the receiving interface, the container, whether
 a process listens there, and the path of the answer. With "--from host" it follows a packet of the host itself, such as a probe of kubelet.
 
-A line that begins with "not judged" names something on the path that cannot be evaluated: the verdict is then "unknown". With --probe
+A line that begins with "not judged" names a step that cannot be evaluated: the verdict is then "unknown". With --probe
 the verdict is that of the probe.
 
-Exit code 0: the packet arrives, or may arrive. 3: it is lost on the path, or on one of several paths, or the probe had no answer.
+Exit code 0: the packet arrives, or may arrive. 3: the packet is lost on a path, or the probe got no answer.
 
 Examples:
   cni trace pods demo --to 192.0.2.7:443
@@ -101,7 +101,7 @@ function fromContainer(args: Arguments, terminal: Terminal): Traced {
   if (args.flags["to-port"] !== undefined || args.flags.in !== undefined)
     throw new UsageError("--to-port and --in need --from ADDRESS")
   const to = text(args, "to")
-  if (to === undefined) throw new UsageError("say where the packet goes: --to ADDRESS[:PORT]")
+  if (to === undefined) throw new UsageError("name the destination: --to ADDRESS[:PORT]")
   const destination = parseDestination(to, given(args, "udp"))
   const isProbed = given(args, "probe")
   if (isProbed) checkProbed(destination)
@@ -149,16 +149,18 @@ function stateOf(node: Node): NodeState {
 function parseInbound(args: Arguments): Inbound {
   const [from = "", to, port] = [text(args, "from"), text(args, "to"), text(args, "to-port")]
   if (args.words.length > 0 || given(args, "probe") || args.flags.ifname !== undefined)
-    throw new UsageError("--from ADDRESS is outside: NETWORK, CONTAINER, --ifname and --probe are of a container")
+    throw new UsageError(
+      "cannot use --from ADDRESS with NETWORK, CONTAINER, --ifname or --probe: these are for packets of a container",
+    )
   const source = parseIp(from)
   if (!source) throw new UsageError(`cannot use --from ${from}: expected an address`)
   if ((to === undefined) === (port === undefined))
-    throw new UsageError("say where the packet goes: --to-port PORT or --to ADDRESS[:PORT]")
+    throw new UsageError("name the destination: --to-port PORT or --to ADDRESS[:PORT]")
   const input = text(args, "in")
   if (to !== undefined) {
     const destination = parseDestination(to, given(args, "udp"))
     if (familyOf(destination.ip) === familyOf(source)) return { source, destination, input }
-    throw new UsageError(`--from ${from} and --to ${to} are not of one family`)
+    throw new UsageError(`--from ${from} and --to ${to} are of different families`)
   }
   const number = /^\d+$/.test(port ?? "") ? Number(port) : 0
   if (number < 1 || number > 65535) throw new UsageError(`cannot use --to-port ${port}: expected 1 to 65535`)
@@ -199,7 +201,7 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   const ways = Math.max(...hops.map(({ way = 0 }) => way))
   const lines = hops.map(({ where, what, passes, way, isAnswer }, at) => {
     const [sign, tone] = signs[passes]
-    const title = way === undefined || way === hops[at - 1]?.way ? "" : `\nway ${way} of ${ways}, by chance:\n`
+    const title = way === undefined || way === hops[at - 1]?.way ? "" : `\nrandom path ${way} of ${ways}:\n`
     const turn = isAnswer && !hops[at - 1]?.isAnswer ? "\nthe answer:\n" : ""
     return `${title}${turn}${tinted(sign.padEnd(6), tone, screen)}${where.padEnd(12)}${hanging(what, screen, 18)}`
   })
@@ -209,6 +211,6 @@ function report(hops: readonly Hop[], probed: Probed | undefined, screen: Screen
   const said = `probe: ${probed.outcome} after ${probed.ms.toFixed(1)} ms${reason}`
   const read = verdictOf(hops, undefined)
   const isOther = read !== "unknown" && read !== verdictOf(hops, probed)
-  const contradiction = isOther ? "the probe contradicts the rules that were read: the verdict is the probe's\n" : ""
+  const contradiction = isOther ? "the probe contradicts the rules that were read: the verdict follows the probe\n" : ""
   return `${lines.join("")}\n${tinted(said, isLost ? "bad" : "good", screen)}\n${contradiction}`
 }

@@ -78,7 +78,7 @@ export function isPending(errno: number): boolean {
 export function reasonOf(errno: number): string {
   const said = new SyscallError("connect", errno).message
   const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
-  return type === undefined ? said : `a route or rule of type ${type} takes it: ${said}`
+  return type === undefined ? said : `a route or rule of type ${type} matches it: ${said}`
 }
 
 /** Returns the meaning of an error of connect(2) for the path. */

@@ -20,14 +20,14 @@ describe("CHECK", () => {
       })
       expect(call(verb, both).json).toMatchObject({
         code: 999,
-        msg: `Cannot limit "eth0" in "${pod.path}": there is no such interface`,
+        msg: `Cannot limit "eth0" in "${pod.path}": the interface does not exist`,
       })
     }
     await pod.exec("ip", ["link", "add", "eth0", "type", "bridge"])
     expect(call("ADD", { ...both, shapeIn: "host" }).json).toMatchObject({
       code: 7,
       msg: 'Cannot limit "eth0" on the host: it has no peer there',
-      details: 'it is of kind "bridge": leave "shapeIn" out, or set it to "container"',
+      details: 'it is of kind "bridge": remove "shapeIn", or set it to "container"',
     })
     add(both)
     expect((await shown(pod)).filter((line) => line.includes("tbf"))).toHaveLength(2)
@@ -43,7 +43,7 @@ describe("what is not ours", () => {
     expect(call("ADD", both).json).toMatchObject({
       code: 999,
       msg: 'Cannot limit "veth1"',
-      details: 'there is a qdisc of another program: bfifo 7:; "tc qdisc del dev veth1 root" removes it',
+      details: 'it has a qdisc of another program: bfifo 7:; "tc qdisc del dev veth1 root" removes it',
     })
     done("DEL", both)
     expect(await shown()).toEqual(before)

@@ -76,5 +76,7 @@ testWith(needs, "containers whose namespaces cannot be listed do not hide what e
   const config = { ...configOf({ "cni.dev/valid-attachments": [] }), prevResult: undefined }
   const { exitCode, json } = callPlugin(host, bandwidth, { verb: "GC", config })
   expect(exitCode).toBe(1)
-  expect(json).toMatchObject({ msg: expect.stringMatching(/^2 steps failed: .*delete ifb.*look into all containers/) })
+  expect(json).toMatchObject({
+    msg: expect.stringMatching(/^2 steps failed: .*delete ifb.*list the links of all containers/),
+  })
 })

@@ -171,6 +171,6 @@ test.each(["ADD", "CHECK"] as const)("%s without prevResult is code 7", (verb) =
     code: 7,
     msg: `Cannot ${verb} firewall rules: prevResult is missing`,
     details:
-      "firewall must be called as chained plugin: it filters for a container that an earlier plugin has connected",
+      "firewall must be called as chained plugin: it filters packets of a container that an earlier plugin connected",
   })
 })

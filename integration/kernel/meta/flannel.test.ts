@@ -55,7 +55,7 @@ test("a delegate that fails is undone and forgotten; its error has what to do ab
   expect(Object.keys(node.kept)).toEqual([own])
   node.moveTo("10.244.7.1/24")
   expect(refusalOf(() => add(node, {}, "net1")).details).toStartWith(
-    "why; the subnet of this node was 10.244.1.0/24 and is 10.244.7.0/24: remove",
+    "why; the subnet of this node changed from 10.244.1.0/24 to 10.244.7.0/24: delete",
   )
   expect(node.log).toEqual([])
 })

@@ -182,7 +182,7 @@ describe("ADD changes nothing", () => {
       {
         code: 7,
         msg: "This plugin must be called as chained plugin",
-        details: 'there is no "net1" to route by: put sbr after the plugin that creates it',
+        details: '"net1" does not exist: put sbr after the plugin that creates it',
       },
     ],
     [
@@ -301,7 +301,7 @@ test("DEL fails, and leaves the rules to the next one, where a route cannot be p
   done("ADD")
   const open = spyOn(RouteSocket, "open").mockImplementation(() => openRefusingSocket(new Map([[NEWROUTE, 12]])))
   try {
-    expect(call("DEL")).toMatchObject({ exitCode: 1, json: { msg: "Cannot put the routes back" } })
+    expect(call("DEL")).toMatchObject({ exitCode: 1, json: { msg: "Cannot restore the routes" } })
   } finally {
     open.mockRestore()
   }

@@ -158,7 +158,7 @@ test("a renewal comes from the hardware address that the link has by then, and i
   link.mac = "02:00:00:00:00:09"
   pass()
   expect(since()).toEqual([
-    "box/net/eth0: the hardware address is 02:00:00:00:00:09, and was 0a:58:0a:01:02:03",
+    "box/net/eth0: the hardware address changed from 0a:58:0a:01:02:03 to 02:00:00:00:00:09",
     "REQUEST",
   ])
   link.answer(ACK)
@@ -172,7 +172,7 @@ test("the end of renewals with the link is logged once", () => {
   link.isGone = true
   holder.checkNamespace()
   holder.checkNamespace()
-  expect(since()).toEqual(['box/net/eth0: the leases are no longer renewed: "eth0" in "/run/netns/box" was deleted'])
+  expect(since()).toEqual(['box/net/eth0: renewal of the leases stopped: "eth0" in "/run/netns/box" was deleted'])
 })
 
 test("a renewal is sent at T1, changes the interface, and is on disk; the link is closed again", () => {

@@ -154,7 +154,7 @@ export class Holder {
     const { states } = this.clients
     if (states.some(({ lease, offer }) => lease ?? offer)) this.#attempt("write the record", () => this.#write(false))
     for (const at of states.keys()) {
-      this.#attempt("release the address, which is left to expire", () => {
+      this.#attempt("release the address, which will expire", () => {
         if (!this.isGone) this.#advance(at, { kind: "release" })
       })
     }
@@ -186,7 +186,7 @@ export class Holder {
     if (!this.isGone) return
     const { message } = deletedError(this.subject)
     if (!this.#hasReportedLoss && this.#progress === "held")
-      this.#env.log(`${this.key}: the leases are no longer renewed: ${message}`)
+      this.#env.log(`${this.key}: renewal of the leases stopped: ${message}`)
     this.#hasReportedLoss = true
     this.#startBy = undefined
     this.close(message)
@@ -235,7 +235,7 @@ export class Holder {
     const config = this.clients.states[at]?.config
     const mac = config && this.link.mac
     if (mac === undefined || mac === config?.mac) return
-    this.#env.log(`${this.key}: the hardware address is ${mac}, and was ${config?.mac}`)
+    this.#env.log(`${this.key}: the hardware address changed from ${config?.mac} to ${mac}`)
     const linkLocal = config?.family === AF_INET6 ? this.link.linkLocal : undefined
     this.clients.readdress(at, { mac, ...(linkLocal !== undefined && { linkLocal }) })
   }

@@ -150,7 +150,7 @@ export class Journal {
       const bytes = findFile(path)
       const record = bytes && readRecord(bytes)
       if (record && fileOf(keyOf(record)) === name) records.push(record)
-      else if (bytes) log(`Cannot read the lease in "${path}": the file is left as it is, and the lease expires`)
+      else if (bytes) log(`Cannot read the lease in "${path}": the file is kept, and the lease expires`)
     }
     return records
   }

@@ -28,11 +28,11 @@ export class UsageError extends Error {
 const flags = {
   socketpath: { kind: "text", help: "listen on this Unix socket" },
   pidfile: { kind: "text", help: "write the process' number into this file; an absolute path" },
-  hostprefix: { kind: "text", help: "put this before the paths of the socket, of namespaces and of leases" },
+  hostprefix: { kind: "text", help: "prefix for the paths of the socket, namespaces and leases" },
   statedir: { kind: "text", help: "keep leases in this directory" },
-  broadcast: { kind: "switch", help: "have servers broadcast their answers" },
+  broadcast: { kind: "switch", help: "ask servers to broadcast their answers" },
   timeout: { kind: "duration", help: "wait this long for the first answer" },
-  resendmax: { kind: "duration", help: "wait this long between two attempts, at most" },
+  resendmax: { kind: "duration", help: "wait at most this long between two attempts" },
   resendtimeout: { kind: "duration", help: "give up ADD after this time" },
 } as const
 

@@ -37,7 +37,7 @@ export function noLeaseReason(subject: Subject, clients: readonly ClientState[],
   const { link, namespace, config } = subject
   const seconds = patienceMsOf(config, options) / 1000
   const where = `"${link.name}" (${link.mac}) in "${namespace.path}"`
-  const seen = clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none: is the parent's switch port right?"
+  const seen = clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none: check the parent's switch port"
   return `no more tries: no ${missingOf(clients)} in ${seconds} s on ${where}; last packet seen: ${seen}`
 }
 

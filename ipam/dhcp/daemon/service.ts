@@ -90,16 +90,16 @@ export class Service {
     if (!this.#isAbout(holder, this.#pathOf(call))) {
       const { namespace, link } = holder.subject
       const isMoved = !namespaceLives({ ...namespace, path: this.#pathOf(call) })
-      const what = `the lease of ${keyOf(owner)} is of another interface than "${call.ifName}" in "${call.netns}"`
+      const what = `the lease of ${keyOf(owner)} belongs to another interface than "${call.ifName}" in "${call.netns}"`
       throw new Refusal(
-        `${what}: ${isMoved ? "that is another namespace now" : `link ${link.index}, "${link.name}", was deleted`}`,
+        `${what}: ${isMoved ? "the path is now another namespace" : `link ${link.index}, "${link.name}", was deleted`}`,
       )
     }
     const held = holder.clients.leases.map(({ address }) => address)
     const isHeld = (address: string) => held.some((each) => sameIp(ipOf(each), ipOf(address)))
     const expected = network.prevResult?.ips.map(({ address }) => address) ?? []
     const found = `${held.join(", ") || "none"} is leased`
-    if (held.length === 0) throw new Refusal(`the lease of ${keyOf(owner)} is lost, and there is no new one yet`)
+    if (held.length === 0) throw new Refusal(`the lease of ${keyOf(owner)} is lost, and has not been replaced yet`)
     if (expected.length > 0 && !held.every((each) => expected.some((address) => sameIp(ipOf(each), ipOf(address)))))
       throw new Refusal(`expected ${expected.filter((each) => !isHeld(each)).join(", ")}, and ${found}`)
   }

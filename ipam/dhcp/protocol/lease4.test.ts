@@ -80,9 +80,9 @@ describe("a lease", () => {
   })
 
   test("needs a mask and a server, unless it goes on", () => {
-    expect(leaseWith({ 1: "" })).toBe("there is no subnet mask (option 1)")
+    expect(leaseWith({ 1: "" })).toBe("no subnet mask (option 1)")
     expect(leaseWith({ 1: "ff00ff00" })).toBe("255.0.255.0 is not a subnet mask (option 1)")
-    expect(leaseWith({ 54: "" })).toBe("there is no server identifier (option 54)")
+    expect(leaseWith({ 54: "" })).toBe("no server identifier (option 54)")
     const before = leaseWith({})
     if (typeof before === "string") throw new Error(before)
     expect(leaseWith({ 1: "", 54: "" }, before)).toMatchObject({ address: "10.1.2.50/24", server: "10.1.2.1" })
@@ -90,7 +90,7 @@ describe("a lease", () => {
 
   test.each(["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"])("is not of %s", (yourAddress) => {
     expect(leaseOf({ ...messageOf(captured.ack), yourAddress }, { serverMac, moment, asked: [3] })).toBe(
-      `${yourAddress} is not an address of a host`,
+      `${yourAddress} is not a host address`,
     )
   })
 

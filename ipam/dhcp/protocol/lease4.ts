@@ -46,14 +46,13 @@ const minimalMtu = 68
 export function leaseOf(message: Given, { serverMac, moment, asked, before }: Circumstances): Lease | string {
   const { options, yourAddress } = message
   const ip = parseIp(yourAddress) ?? new Uint8Array(4)
-  if (!isUsable(ip)) return `${yourAddress} is not an address of a host`
+  if (!isUsable(ip)) return `${yourAddress} is not a host address`
   const server = optionOf(options, "server") ?? before?.server
-  if (server === undefined || !isUsable(parseIp(server) ?? new Uint8Array(4)))
-    return "there is no server identifier (option 54)"
+  if (server === undefined || !isUsable(parseIp(server) ?? new Uint8Array(4))) return "no server identifier (option 54)"
   const mask = optionOf(options, "subnetMask")
   const prefix = mask === undefined ? before?.address.split("/")[1] : prefixOf(mask)
   if (prefix === undefined) {
-    return mask === undefined ? "there is no subnet mask (option 1)" : `${mask} is not a subnet mask (option 1)`
+    return mask === undefined ? "no subnet mask (option 1)" : `${mask} is not a subnet mask (option 1)`
   }
   const network = { ip, prefix: Number(prefix) }
   const lease: Lease = {

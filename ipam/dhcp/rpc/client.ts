@@ -55,7 +55,7 @@ export function readable<T>(read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (error instanceof GobError) throw new DaemonError(`its answer cannot be read: ${error.message}`)
+    if (error instanceof GobError) throw new DaemonError(`cannot read its answer: ${error.message}`)
     throw error
   }
 }
@@ -149,7 +149,7 @@ class Connection implements Disposable {
   }
 
   #ended(cause?: unknown): NoDaemonError {
-    return new NoDaemonError(`the daemon at "${this.#place.socketPath}" ended before it answered`, { cause })
+    return new NoDaemonError(`the daemon at "${this.#place.socketPath}" exited before it answered`, { cause })
   }
 
   [Symbol.dispose](): void {
@@ -163,13 +163,14 @@ class Connection implements Disposable {
  */
 function connect(path: string) {
   const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
-  if (exposure !== undefined) throw new NoDaemonError(`no DHCP daemon at "${path}" can be trusted: ${exposure}`)
+  if (exposure !== undefined) throw new NoDaemonError(`cannot trust a DHCP daemon at "${path}": ${exposure}`)
   try {
     return connectTo(path)
   } catch (cause) {
     if (!isErrno(cause)) throw cause
     const { message } = cause
-    const reason = { ENOENT: "nothing is there", ECONNREFUSED: "nothing listens there" }[cause.errno] ?? message
+    const reason =
+      { ENOENT: "the socket does not exist", ECONNREFUSED: "nothing listens there" }[cause.errno] ?? message
     throw new NoDaemonError(`no DHCP daemon at "${path}": ${reason}`, { cause })
   }
 }

@@ -172,5 +172,5 @@ test("an answer that cannot be read is an error of the daemon", () => {
   const reply = { IPs: [{ Address: { Mask: new Uint8Array(4) } }] }
   expect(() => decodeReply(reply)).toThrow(GobError)
   expect(() => readable(() => decodeReply(reply))).toThrow(DaemonError)
-  expect(() => readable(() => decodeReply(reply))).toThrow("its answer cannot be read: ")
+  expect(() => readable(() => decodeReply(reply))).toThrow("cannot read its answer: ")
 })

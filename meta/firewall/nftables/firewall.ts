@@ -67,7 +67,7 @@ export class NftablesFirewall
       addFirewall(filter.socket, spec, spec.zone, onMissingRules),
     )
     if (!isWhole) {
-      this.#log("The kernel has no nf_tables for bridges: ports of one bridge are apart with br_netfilter only")
+      this.#log("The kernel has no nf_tables for bridges: only br_netfilter can isolate ports of one bridge")
     }
     filter.forgetTables()
     for (const line of ensureAcceptMarked(filter, spec.addresses, spec.adminChain)) this.#log(line)

@@ -40,7 +40,7 @@ export function commitByNft(plan: () => { operations: readonly Operation[]; cond
     } catch (error) {
       if (!isCniError(error) || text === last) throw error
       if (attempt === ATTEMPTS) {
-        const reason = `other mappings have changed ${ATTEMPTS} times in between`
+        const reason = `other mappings changed during each of ${ATTEMPTS} attempts`
         throw new CniError(Code.TryAgainLater, `Cannot map ports: ${reason}`, { cause: error })
       }
       last = text // if the next plan is the same, no other process interfered
@@ -152,7 +152,7 @@ export function requireNft(): string {
   const path = findProgram("nft")
   if (path !== undefined) return path
   throw new CniError(Code.Internal, 'Cannot set conditions: the program "nft" is missing', {
-    details: 'install nftables, or leave "conditionsV4" and "conditionsV6" out: all else needs no program',
+    details: 'install nftables, or remove "conditionsV4" and "conditionsV6": no other key needs a program',
   })
 }
 
@@ -162,6 +162,6 @@ function runNft(text: string): void {
   const { exitCode, stderr } = run(path, ["-f", "-"], encodeUtf8(text))
   if (exitCode === 0) return
   throw new CniError(Code.Internal, `Cannot map ports by ${path}: ${stderr.trim().replace(/\s*\n\s*/g, "; ")}`, {
-    details: 'it reads what "conditionsV4" and "conditionsV6" say',
+    details: 'it parses "conditionsV4" and "conditionsV6"',
   })
 }
