@@ -173,10 +173,10 @@ test("a code, with its messages and what each means", async () => {
   error reading from stdin: …
       stdin cannot be read, or has more than 16 MiB
   Cannot write the result to stdout
-      the runtime has ended, or the disk that stdout leads to is full. ADD is undone
+      the runtime has ended, or the disk of stdout's file is full. ADD is undone
 `,
   )
-  expect(out).toEndWith("install the version that you want from its archive\n\ndocs/errors.md#5-input-and-output\n")
+  expect(out).toEndWith("install the wanted version from its archive\n\ndocs/errors.md#5-input-and-output\n")
 })
 
 test("for programs", async () => {

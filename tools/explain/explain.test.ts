@@ -86,7 +86,7 @@ const wellKnown: readonly (readonly [string, RegExp, string])[] = [
   ],
   ["open /run/flannel/subnet.env: no such file or directory", /flanneld has not started/, "ls -l /run/flannel"],
   ["unexpected end of JSON input", /printed nothing/, "find /var/lib/cni -size 0"],
-  ['failed to Statfs "/proc/7/ns/net": no such file or directory', /namespace is gone/, "findmnt -t nsfs"],
+  ['failed to Statfs "/proc/7/ns/net": no such file or directory', /namespace no longer exists/, "findmnt -t nsfs"],
   [
     "Cannot map host port 8080/tcp to 10.0.0.2:80: it is mapped to 10.0.0.9:80 for lab/c9/eth0",
     /belongs to the attachment/,
