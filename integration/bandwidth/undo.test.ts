@@ -13,7 +13,7 @@ describe("an ADD that fails leaves nothing, when", () => {
       "the interface no longer exists",
       {},
       ({ pod }) => pod.exec("ip", ["link", "del", "eth0"]),
-      /there is no such interface/,
+      /the interface does not exist/,
       999,
     ],
     [

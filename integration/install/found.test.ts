@@ -125,7 +125,7 @@ test("cni install is a remedy of doctor where it would succeed, and words are wh
   })
   const alone = "mkdir -p usr/bin opt/cni/bin; cp --link srv/cni usr/bin"
   expect(await remedy(`/usr/bin/cni ${doctor}`, alone)).toEqual({
-    remedy: expect.stringContaining("of their archive or package"),
+    remedy: expect.stringContaining("from their archive or package"),
     pasteable: false,
   })
 })

@@ -59,7 +59,7 @@ const breakages: {
     says: "does not exist",
   },
   {
-    step: "there is no such interface",
+    step: "the interface does not exist",
     keys: { ...everything, sysctl: {} },
     setUp: ({ pod }) => pod.exec("ip", ["link", "del", "eth0"]),
     code: 999,

@@ -162,7 +162,7 @@ testWith(
       ["ip link set red down", "ip link set red up", 'Check of VRF "red" failed: expected up, found down'],
       ["ip link set eth1 nomaster", "", 'Check of master of "eth1" failed: expected "red", found none'],
       ["ip link del red", "", 'Check of VRFs failed: expected "red", found none of that name'],
-      ["ip link del eth1", "", 'there is no such interface in "'],
+      ["ip link del eth1", "", 'the interface does not exist in "'],
     ]
     await succeed(vrf.check(prevResult))
     for (const [command, mend, words] of damage) {

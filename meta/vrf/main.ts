@@ -93,7 +93,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
 function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall, vrfName: string): Link {
   const link = findLink(inside, ifName)
   if (link) return link
-  throw refusal(ifName, vrfName, `there is no such interface in "${netns}"`)
+  throw refusal(ifName, vrfName, `the interface does not exist in "${netns}"`)
 }
 
 function refusal(ifName: string, vrfName: string, reason: string, details?: string): CniError {

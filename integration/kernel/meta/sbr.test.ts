@@ -202,7 +202,7 @@ describe("ADD changes nothing", () => {
       () => ({}),
       {
         code: 999,
-        msg: expect.stringMatching(/^Cannot route by source on "net1" in ".*": there is no such interface$/),
+        msg: expect.stringMatching(/^Cannot route by source on "net1" in ".*": the interface does not exist$/),
       },
     ],
   ])("%s", async (_, script, keys, error) => {
