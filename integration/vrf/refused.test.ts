@@ -47,7 +47,7 @@ test.each<[string, object, number, string]>([
   await pod.exec("ip", ["link", "add", "other", "type", "bridge"])
   if (what.includes("port")) await pod.exec("ip", ["link", "set", "eth1", "master", "other"])
   if (what.includes("sbr")) await pod.exec("ip", ["rule", "add", "from", "10.1.0.2", "lookup", "100", "proto", "67"])
-  if (what.includes("no such interface")) await maker.del()
+  if (what.includes("does not exist")) await maker.del()
   const inside = await takeSnapshot(pod)
   expect(await fail(vrf.run("ADD", keys))).toMatchObject({ code, msg: expect.stringContaining(words) })
   await vrf.del(keys)
