@@ -34,13 +34,13 @@ test("a range that cannot be routed to is a fault, and the others have their rou
   })
   expect([...wanted.values()].map(show).slice(2)).toEqual(["10.244.2.0/24 via 192.0.2.2"])
   expect(faults).toEqual([
-    'Cannot route to the IPv4 range of node "c": node "b" has 10.244.2.0/24, too',
-    'Cannot route to the IPv4 range of node "d": node "a" has 10.244.0.0/16, too',
+    'Cannot route to the IPv4 range of node "c": node "b" also has 10.244.2.0/24',
+    'Cannot route to the IPv4 range of node "d": node "a" also has 10.244.0.0/16',
     'Cannot route to the IPv4 range of node "e": it has the address of this node',
-    'Cannot route to the IPv4 range of node "g": node "a" has 10.244.1.128/25, too',
+    'Cannot route to the IPv4 range of node "g": node "a" also has 10.244.1.128/25',
     'Cannot route to the IPv6 range of node "b": it has no IPv6 address of type InternalIP',
-    'Cannot route to the IPv6 range of node "g": node "a" has fd00:1:0:0:1::/80, too',
-    'Cannot route to the IPv6 range of node "g": node "a" has fd00:1::/65, too',
+    'Cannot route to the IPv6 range of node "g": node "a" also has fd00:1:0:0:1::/80',
+    'Cannot route to the IPv6 range of node "g": node "a" also has fd00:1::/65',
   ])
 })
 

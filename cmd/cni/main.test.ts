@@ -175,7 +175,7 @@ test("the tool's help lists every command, for each way to ask", async () => {
 })
 
 test("a command that a group does not have is a usage error that names the group's help", async () => {
-  const err = 'cni ipam: Cannot run "frob": no such command. "cni ipam --help" lists them\n'
+  const err = 'cni ipam: Cannot run "frob": no such command. "cni ipam --help" lists the commands\n'
   expect(await say("ipam", "frob")).toEqual({ code: 2, out: "", err })
   expect(await say("help", "ipam", "frob")).toEqual({ code: 2, out: "", err })
   expect(await say("ipam", "frob", "--help")).toEqual({ code: 2, out: "", err })
@@ -196,7 +196,7 @@ test("check tells a human what was found, or that no plugin was asked", async ()
   using lab = labOfOne()
   await run(lab, ["add", "net", "/proc/self/ns/net"])
   const check = () => run(lab, ["check", "net", "/proc/self/ns/net"])
-  expect((await check()).out).toBe("eth0 in /proc/self/ns/net is as it was made\n")
+  expect((await check()).out).toBe("eth0 in /proc/self/ns/net is unchanged\n")
   lab.conf("net.conflist", { cniVersion: "1.1.0", name: "net", disableCheck: true, plugins: [{ type: "one" }] })
   expect((await check()).out).toBe('eth0 in /proc/self/ns/net: not checked, the network has "disableCheck"\n')
   expect(lab.sequence).toEqual(["ADD one", "CHECK one"])

@@ -117,7 +117,7 @@ describe("below 0.3.0 a result has room for one address of a family:", () => {
       expect(refusal({ cniVersion, ...sets(...subnets) })).toEqual([
         7,
         `CNI version ${cniVersion} does not support more than 1 address per family`,
-        `there are ${four} IPv4 and ${six} IPv6 range sets`,
+        `found ${four} IPv4 and ${six} IPv6 range sets`,
       ])
     expect(parse({ cniVersion: "0.3.0", ...sets(...subnets) }).rangeSets).toHaveLength(subnets.length)
   })

@@ -261,7 +261,7 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
   throw new CniError(
     Code.InvalidNetworkConfig,
     `CNI version ${version} does not support more than 1 address per family`,
-    { details: `it has ${count[AF_INET]} IPv4 and ${count[AF_INET6]} IPv6 range sets` },
+    { details: `found ${count[AF_INET]} IPv4 and ${count[AF_INET6]} IPv6 range sets` },
   )
 }
 

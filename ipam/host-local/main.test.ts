@@ -192,7 +192,7 @@ describe("a configuration is refused with code 7 for", () => {
     const ranges = [[{ subnet: "10.1.0.0/24" }], [{ subnet: "10.2.0.0/24" }]]
     expect(data.call({ ranges }, { version: "0.2.0" }).answer).toMatchObject({
       msg: "CNI version 0.2.0 does not support more than 1 address per family",
-      details: "there are 2 IPv4 and 0 IPv6 range sets",
+      details: "found 2 IPv4 and 0 IPv6 range sets",
     })
     expect(data.call(dual, { version: "0.2.0" }).exitCode).toBe(0)
   })

@@ -57,12 +57,12 @@ describe("an ADD is refused", () => {
     [
       ["10.0.0.2"],
       "failed to allocate for range 0: requested IP address 10.0.0.2 is not available in range set 10.0.0.1-10.0.0.4",
-      "reserved for container a, interface eth0; asked for by container b, interface eth0",
+      "reserved for container a, interface eth0; requested by container b, interface eth0",
     ],
     [
       ["10.0.0.3"],
       "failed to allocate for range 0: requested IP address 10.0.0.3 is not available in range set 10.0.0.1-10.0.0.4",
-      "reserved for an unreadable owner; asked for by container b, interface eth0",
+      "reserved for an unreadable owner; requested by container b, interface eth0",
     ],
   ])("for the requested addresses %j", (texts, message, details) => {
     using store = new TemporaryStore([{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.4" }], [{ subnet: "fd00::/126" }])

@@ -211,7 +211,7 @@ function checkAddresses(ips: readonly IpConfig[], version: string): void {
   if (v4 <= 1 && v6 <= 1) return
   throw invalid(
     `CNI version ${version} does not support more than 1 address per family`,
-    `it has ${v4} IPv4 and ${v6} IPv6 addresses`,
+    `found ${v4} IPv4 and ${v6} IPv6 addresses`,
   )
 }
 

@@ -139,7 +139,7 @@ describe("a configuration is refused with code 7, in upstream's words, for", () 
     const ipam = { addresses: [{ address: "10.1.2.3/24" }, { address: "10.1.3.3/24" }] }
     expect(call({ ipam }, { version: "0.2.0" }).answer).toMatchObject({
       msg: "CNI version 0.2.0 does not support more than 1 address per family",
-      details: "there are 2 IPv4 and 0 IPv6 addresses",
+      details: "found 2 IPv4 and 0 IPv6 addresses",
     })
     expect(call({}).answer).toMatchObject({
       msg: "IPAM config missing 'ipam' key",
