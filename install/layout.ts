@@ -107,7 +107,7 @@ export function wakeWatchers(directory: string): void {
   removeDirectory(wake)
 }
 
-/** Throws unless it is a directory in which files can be created, among others with `ENOENT`, `EROFS`, `EACCES`. */
+/** Throws, for example `ENOENT`, `EROFS` or `EACCES`, unless files can be created in the directory. */
 export function requireDirectory(directory: string): void {
   const found = stat(directory)
   if (!isDirectory(found)) throw refusal(directory, "it is not a directory")

@@ -8,8 +8,8 @@ import type { Manifest } from "./manifest.ts"
 export interface Outcome {
   readonly name: string
   /**
-   * "adopted": a foreign file is replaced and kept. "restored": a replaced file comes back. "left": a foreign file has
-   * taken the name since, and stays.
+   * "adopted": a foreign file is replaced and kept. "restored": a replaced file is restored. "left": another program
+   * has placed a file of this name since, which is kept.
    */
   readonly did: "created" | "replaced" | "adopted" | "unchanged" | "restored" | "removed" | "left"
 }

@@ -14,9 +14,9 @@ export interface Place {
 }
 
 /**
- * Removes the installed files of a directory, restores replaced foreign files, and leaves nothing of its own. A file
- * that another program has installed since stays. The caller has checked that no container needs the plugins. Throws
- * code 5.
+ * Removes the installed files of a directory, restores replaced foreign files, and removes its own files. A file that
+ * another program has installed since is kept. The caller has checked that no container needs the plugins. Throws code
+ * 5.
  */
 export function uninstall(place: Place): readonly Outcome[] {
   const layout = new Layout(place.directory)

@@ -1,5 +1,5 @@
 /**
- * Two containers, a bridge and the internet in namespaces of their own: shows the plugins at work, and that nothing is
+ * Two containers, a bridge and the internet in their own namespaces: shows the plugins at work, and that nothing is
  * left afterwards. Touches nothing of this machine. Needs root and a build (`npm run build`).
  *
  *   npm run demo

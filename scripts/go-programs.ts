@@ -114,7 +114,7 @@ export async function buildKubernetes(names: readonly KubernetesProgram[]): Prom
   const programs = kubernetesPrograms.filter((name) => names.includes(name))
   const prepare = async (go: Go, sources: string) => {
     // The sources of Kubernetes name their own modules by relative paths, which the proxy's archive does not have: they
-    // are modules, too.
+    // are modules too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
     const { GoMod } = JSON.parse(await go("mod", "download", "-json", `k8s.io/kubernetes@v${kubernetes}`))
     const published = readFileSync(GoMod, "utf8")

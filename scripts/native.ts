@@ -87,8 +87,8 @@ async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, p
 }
 
 /**
- * The host of the tool: with promises, and texts of its own. Its engine is some 7 % faster, and 0.1 MB larger, which
- * each plugin would have.
+ * The host of the tool: with promises and separate texts. Its engine is about 7 % faster and 0.1 MB larger; the
+ * plugins' engine is the smaller one.
  */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"], engineFlags: ["-O3"] }
 

@@ -8,7 +8,7 @@ import type { Bundle } from "./bundle.ts"
 import { engineSource, root, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** A work inside an executable, with its license if that has to be passed on. */
+/** A work inside an executable, with its license if that must be passed on. */
 interface Work {
   readonly name: string
   readonly licence: string

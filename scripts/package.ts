@@ -1,5 +1,6 @@
 /**
- * Makes the npm package of the runtime library: `dist/libcni-X.Y.Z.tgz`, from a directory of its own with a package.json of its own.
+ * Makes the npm package of the runtime library: `dist/libcni-X.Y.Z.tgz`, from its own directory with a package.json of
+ * its own.
  *
  *   npm run package   one archive
  *

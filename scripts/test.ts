@@ -360,7 +360,7 @@ const modes: Readonly<Record<string, Mode>> = {
   offline: (runner) => integration(runner, integrationFiles("offline")),
   /**
    * Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch,
-   * and calls by chance; with `--sample` a part of them.
+   * and random calls; with `--sample` a part of them.
    */
   sanitized,
   /**

@@ -32,7 +32,7 @@ const addOf = (name: string, directory: string) => ({
   },
 })
 
-/** Those whose ADD has to succeed in a build; the others end at the namespace that does not exist. */
+/** Those whose ADD must succeed in a build; the others end at the namespace that does not exist. */
 const needNoNamespace = ["host-local", "static"]
 
 /**

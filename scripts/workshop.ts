@@ -117,7 +117,7 @@ export class Workshop {
     return file
   }
 
-  /** Data in an executable, as host.h declares it: in a section of its own, its addresses in `tables`. */
+  /** Data in an executable, as host.h declares it: in its own section, its addresses in `tables`. */
   blobs(tables: string, files: Readonly<Record<string, string>>): string {
     const section = (name: string) => `.section ${name},"${name === ".blobs" ? "a" : "aw"}",@progbits\n.balign 16`
     const lines = Object.entries(files).flatMap(([name, file]) => [
@@ -150,7 +150,7 @@ export class Workshop {
     )
   }
 
-  /** Assembly in a file of its own. */
+  /** Assembly in its own file. */
   assembly(name: string, ...lines: string[]): string {
     writeFileSync(this.at(`${name}.S`), [...lines, `.section .note.GNU-stack,"",@progbits`, ""].join("\n"))
     return this.at(`${name}.S`)

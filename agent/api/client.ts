@@ -29,9 +29,9 @@ export class ApiClient implements Disposable {
   }
 
   /**
-   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), the request is
-   * repeated after the time that the server asks for. Throws `GoneError` for HTTP 410, and an error with the reason for
-   * every other status than 200.
+   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), repeats the
+   * request after the time in the response. Throws `GoneError` for HTTP 410, and an error with the reason for every
+   * other status than 200.
    */
   async get(path: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     for (let tries = 1; ; tries++) {

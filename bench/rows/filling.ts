@@ -73,7 +73,7 @@ const iptablesAllowed = {
 /** Many containers that firewall accepts. */
 export const fillFirewall = filling(allowed, iptablesAllowed)
 
-/** Many containers with policy same-bridge, which a container before them has requested, too. */
+/** Many containers with policy same-bridge, after a first container with this policy. */
 export const fillSameBridge = filling(
   (index) =>
     `${allowed(index)}add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${ownerOf(index)} }\n`,

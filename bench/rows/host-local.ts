@@ -66,7 +66,7 @@ async function startFirst(suite: Suite): Promise<Contender> {
   }
 }
 
-/** Times one ADD after another suite or an operator has changed the store, whose index has to be rebuilt. */
+/** Times one ADD after another suite or an operator has changed the store, whose index must be rebuilt. */
 async function startAnew(suite: Suite, taken: number): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, taken)
   let rounds = 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * A meta plugin: attaches a container to several networks, each by another plugin. The first of `delegates` makes the interface that
- * the runtime asked for, the others `net1`, `net2`, and so on.
+ * A meta plugin: attaches a container to several networks, each by another plugin. The first of `delegates` creates the
+ * runtime's interface, the others `net1`, `net2`, and so on.
  *
  *   { "type": "multus", "delegates": [{ "type": "bridge", ... }, { "type": "macvlan", ... }] }
  */

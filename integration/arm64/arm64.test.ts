@@ -36,7 +36,7 @@ test("the calls of host/seccomp.json for this machine are calls of its kernel", 
   await mustRun([(await muslOf(targets.arm64)).compiler, "-fsyntax-only", directory.join("calls.c")])
 })
 
-/** The plugins of a directory, run by QEMU or by this machine, with a store of their own. */
+/** The plugins of a directory, run by QEMU or by this machine, with their own store. */
 class Machine implements AsyncDisposable {
   readonly #bin: string
   readonly #emulator: readonly string[]

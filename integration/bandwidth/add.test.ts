@@ -25,7 +25,7 @@ testWith(needs, "both directions: what tc shows is what it shows after upstream'
   const filters = await filterLines(host, hostEnd, ["parent", "ffff:"])
   expect(filters[0]).toBe("filter protocol all pref 1 u32 chain 0")
   expect(filters).toContain("match 00000000/00000000 at 0")
-  // upstream has a second action, which never runs and which others have to understand (KW-BW6)
+  // upstream has a second action, which never runs and which others must understand (KW-BW6)
   const actions = filters.filter((line) => line.startsWith("action"))
   expect(actions).toEqual([`action order 1: mirred (Egress Redirect to device ${ifbName}) stolen`])
   expect(await qdiscsOf(pod)).toEqual([])

@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test"
 import { expectUnchanged, type PluginResult, succeed, takeSnapshot, testWith } from "../lab/mod.ts"
 import { filterLines, ifbsOf, Limited, qdiscLines, qdiscsOf } from "./limited.ts"
 
-// Debian's Go plugin, version 1.1.1: it speaks CNI 1.0.0, and knows neither units nor a burst of its own.
+// Debian's Go plugin, version 1.1.1: it supports CNI 1.0.0, and knows neither units nor a burst of its own.
 const upstream = { bin: "/usr/lib/cni/bandwidth" }
 const needs = ["ifb", "tbf"] as const
 const keys = { ingressRate: 8_000_000, ingressBurst: 800_000, egressRate: 16_000_000, egressBurst: 800_000 }

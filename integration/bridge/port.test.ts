@@ -50,7 +50,7 @@ describe("portIsolation", () => {
 })
 
 describe("hairpinMode", () => {
-  /** Returns how many of its own broadcasts a container receives when it asks for an unused address. */
+  /** Returns how many of its own broadcasts a container receives when it requests an unused address. */
   async function ownBroadcasts(pod: ContainerNamespace): Promise<number> {
     const { address } = await linkOf(pod, "eth0")
     const chain = "{ type filter hook ingress device eth0 priority 0; }"
@@ -220,7 +220,7 @@ test("a bridge that goes while ADD asks for its address, of which /sys then says
   const { host, pods } = await hostAndPods()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "type", "bridge"])
-  // The speed of a link that has none reads as EINVAL for ever, as any file of a link does for the moment of its going.
+  // The speed of a link that has none reads as EINVAL forever, as any file of a link does for the moment of its going.
   await host.exec("mount", ["--bind", "/sys/class/net/lo/speed", "/sys/class/net/br-lab/address"])
   const { stdout } = await host.exec("sh", ["-c", "cat /sys/class/net/br-lab/address 2>&1 || true"])
   expect(stdout).toContain("Invalid argument")

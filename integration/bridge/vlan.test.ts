@@ -24,7 +24,7 @@ async function hostAndPod() {
   return { host, pod: await host.addContainer() }
 }
 
-/** Attaches a container of its own. */
+/** Attaches its own container. */
 async function attach(host: HostNamespace, keys: object): Promise<{ pod: ContainerNamespace; result: PluginResult }> {
   const pod = await host.addContainer()
   return { pod, result: await new Attachment(host, pod, bridgeNetwork(keys)).add() }

@@ -36,7 +36,7 @@ async function write(directory: TemporaryDirectory, ...plugins: object[]): Promi
   return ["--conf-dir", directory.path, "--bin-dir", builtPlugins]
 }
 
-/** A dry run that has to leave the host as it is, and nothing in the directory for temporary files. */
+/** A dry run that must leave the host as it is, and nothing in the directory for temporary files. */
 async function dryRun(host: HostNamespace, places: string[], port = 8080) {
   await using temporary = await TemporaryDirectory.create()
   const before = await takeSnapshot(host)

@@ -23,7 +23,7 @@ export interface Fault {
   readonly how?: string
   readonly needs?: Feature
   readonly severity: "error" | "warning"
-  /** Names that the finding has to contain. */
+  /** Names that the finding must contain. */
   readonly names: RegExp
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
   /** Causes of their own that come with it. */

@@ -1,5 +1,5 @@
 /**
- * `cni trace` on nodes with kube-proxy's rules for services, by iptables and by nft. The trace has to agree with real
+ * `cni trace` on nodes with kube-proxy's rules for services, by iptables and by nft. The trace must agree with real
  * connections.
  */
 import { expect, test } from "bun:test"

@@ -92,8 +92,8 @@ for (;;) {
 }
 
 /**
- * A frame that should not be taken: of another transaction, with options that are wrong, cut off, or with bytes by
- * chance in it.
+ * A frame that should not be taken: of another transaction, with options that are wrong, cut off, or with random bytes
+ * in it.
  */
 function worse(state: ReturnType<typeof createClient>, type: number, good: Uint8Array): Uint8Array {
   const kind = below(5)

@@ -15,7 +15,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** GC deletes interfaces in containers that live, too; a virtual device of the host it leaves there, with its peer. */
+/** GC deletes interfaces in running containers too; a virtual device of the host it leaves there, with its peer. */
 const isDeviceInUse = (plugin: string, change: Change) =>
   pluginRow(plugin).role === "device" && isLeftToKernel(plugin, change)
 

@@ -11,7 +11,7 @@ function commandsOf(part: string): string[] {
   return block.trimEnd().split("\n")
 }
 
-/** Commands that have to succeed, or to fail if they begin with "!". */
+/** Commands that must succeed, or to fail if they begin with "!". */
 function scriptOf(commands: readonly string[]): string {
   return commands.map((line) => line.replace(/^! (.*)$/, "if $1\nthen exit 77; fi").replaceAll(" && ", "\n")).join("\n")
 }

@@ -44,7 +44,7 @@ test.each(networks)(
     expect(await limited("CHECK", router, { prevResult })).toMatchObject({ exitCode: 0, stdout: "" })
     expect((await limited("ADD", other)).exitCode).toBe(0)
     expect(await limited("DEL", other)).toMatchObject({ exitCode: 0, stdout: "" })
-    // What is missing among them all is found out, too.
+    // What is missing among them all is found out too.
     await router.exec("ip", ["route", "delete", "default"])
     const missing = await limited("CHECK", router, { prevResult })
     expect(missing.stdout).toContain("expected default via 10.22.0.1")

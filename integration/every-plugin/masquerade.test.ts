@@ -52,7 +52,7 @@ function upstreamTable({ network, containerId, ifName }: Owner, addresses: reado
 `
 }
 
-/** The backends that may be asked for by name. */
+/** The backends that may be requested by name. */
 const backends = ["nftables", "iptables"]
 
 for (const name of interfacePlugins(({ masquerades }) => masquerades)) {

@@ -23,7 +23,7 @@ import {
 const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
  * The time limit of a verb. Other programs stretch the time by the clock, and, as they share caches and cores, the
- * processor time: the latter has to stay below twice the limit, the former below fifty times the limit. Waits of 25 ms
+ * processor time: the latter must stay below twice the limit, the former below fifty times the limit. Waits of 25 ms
  * for each link, which use no processor time, would exceed that.
  */
 const BOUND_MS = 2000
@@ -96,7 +96,7 @@ async function crowdInterface(pod: ContainerNamespace, name: string): Promise<vo
   ])
 }
 
-/** A verb, which has to end in time. */
+/** A verb, which must end in time. */
 async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Promise<PluginOutput> {
   const output = await call
   const { cpuMs, durationMs } = output
@@ -224,7 +224,7 @@ testWith(
     const add = (at: number) => `filter add dev eth0 parent ffff: protocol all prio ${2 + (at % 10)} u32 match u32 0 0`
     await batch(pod, "tc", [
       ...each((at) => `${add(at)} action mirred egress redirect dev ${interfaces.at(-1)?.name}`),
-      ...each((at) => `${add(at)} flowid 9:9`, 10), // for which each priority has to be kept
+      ...each((at) => `${add(at)} flowid 9:9`, 10), // for which each priority must be kept
     ])
     const deleted = await inTime("DEL", attachment.run("DEL"))
     expect(deleted).toMatchObject({ exitCode: 0, stdout: "" })

@@ -41,7 +41,7 @@ test("where /proc/sys is read-only, a setting that is needed and wrong is an err
   expectUnchanged(before, await takeSnapshot(host), (change) => isAllocationTrace(change) || isSharedBridge(change))
 })
 
-/** The means of an unprivileged user: namespaces of their own, in which they are root. */
+/** The means of an unprivileged user: their own namespaces, in which they are root. */
 const asUser = ["--user", "--map-root-user", "--net", "--mount", "sh", "-ec"]
 
 test("the root of a user namespace can attach, check and detach in network namespaces of its own", async () => {

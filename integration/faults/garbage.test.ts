@@ -31,7 +31,7 @@ import { Tally } from "./garbage/tally.ts"
 const isSanitized = isLong || builtPlugins === sanitizedPlugins
 const dist = join(import.meta.dir, "../../dist")
 
-/** The longest that one of these takes in the long form. */
+/** The time limit of one of these tests in the long form. */
 const longestMs = 7_000_000
 
 /** Cases in one process: a report of a sanitizer ends it. */
@@ -63,7 +63,7 @@ const tallies = {
 /** The plugins that the kernel at hand has all for. */
 const canAdd = pluginsAs().filter((name) => (pluginRow(name).needs ?? []).every((need) => hasFeature(need)))
 
-/** Runs cases, all of which have to hold. */
+/** Runs cases, all of which must hold. */
 async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): Promise<void> {
   const since = tally.broken
   for (let at = 0; at < cases.length; at += chunk) tally.add(await program.run(host, cases.slice(at, at + chunk)))

@@ -7,7 +7,7 @@ import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 export class Ledger {
   readonly #holders = new Map<string, string>()
   readonly #robbed = new Set<string>()
-  /** Addresses that two living containers received. */
+  /** Addresses that two running containers received. */
   readonly violations: string[] = []
   /** The number of duplicates after a saboteur removed the first reservation. No plugin could detect these. */
   robberies = 0

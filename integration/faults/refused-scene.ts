@@ -62,7 +62,7 @@ export class Scene implements AsyncDisposable {
     return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
   }
 
-  /** Whether GC undoes changes in a living container instead of leaving them to the kernel. */
+  /** Whether GC undoes changes in a running container instead of leaving them to the kernel. */
   get #collectsInside(): boolean {
     return ["interface", "delegating"].includes(this.stage.role)
   }

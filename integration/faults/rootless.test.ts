@@ -10,7 +10,7 @@ import {
   testPlugin,
 } from "../lab/mod.ts"
 
-/** The plugins that are tried on a host that is a user namespace with a network, mounts and files of its own. */
+/** The plugins that are tried on a host that is a user namespace with a network, mounts and its own files. */
 const plugins = ["bridge", "ptp", "macvlan", "tap", "loopback", "portmap", "firewall", "bandwidth", "sbr", "tuning"]
 
 /** Host state that may be left, on `fd` 1. */
@@ -18,7 +18,7 @@ const look = "ip -o link | wc -l; nft list ruleset | grep -c comment; find /var/
 
 /**
  * The life of one attachment as a script: a plugin's verbs, after bridge's ADD where it comes after others, each answer
- * in a file of its own. Without prevResult a configuration ends in a key, so that the shell can add one.
+ * in its own file. Without prevResult a configuration ends in a key, so that the shell can add one.
  */
 function scriptOf(plugin: string, directory: string, keys: object): string {
   const common = { cniVersion: newest, name: "lab" }

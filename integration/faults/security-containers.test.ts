@@ -433,7 +433,7 @@ test("links whose settings are too long for the kernel's own answer hold up no D
   expect(await linkNames(other)).not.toContain("eth0")
   await attacker.exec("ip", ["link", "set", "eth0", "down"])
   await attacker.exec("ip", ["link", "set", "eth0", "type", "macvlan", "macaddr", "flush"])
-  await attacker.exec("ip", ["link", "set", "eth0", "name", "hidden"]) // so that DEL has to list the links
+  await attacker.exec("ip", ["link", "set", "eth0", "name", "hidden"]) // so that DEL must list the links
   expect((await attacker.tryExec("ip", ["link", "show", "hidden"])).exitCode).toBe(0)
   await chained("tuning").del({ prevResult: result })
   await own.del()

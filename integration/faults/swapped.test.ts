@@ -106,7 +106,7 @@ testPlugins(
     await stage.settle()
     const attached = await stage.attach()
     const second = await host.addContainer()
-    // Where an interface is worked on, the other container has one of that name, too.
+    // Where an interface is worked on, the other container has one of that name too.
     if (attached.maker) await new Attachment(host, second, bridgeNetwork({ bridge: "br-lab", name: "other" })).add()
     const crossing = new Crossing(stage, directory, [attached.pod, second], way)
     await crossing.prepare()

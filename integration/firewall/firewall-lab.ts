@@ -31,7 +31,7 @@ export async function expectReached(from: Namespace, to: FirewalledPod): Promise
   for (const address of [to.ip, to.ip6]) await expectAnswer(from, address)
 }
 
-/** A test for each backend, each on a host of its own. */
+/** A test for each backend, each on its own host. */
 export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs?: number): void {
   testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }

@@ -1,7 +1,7 @@
 import { mkdir } from "node:fs/promises"
 import { type Namespace, startDaemon, waitFor } from "../lab/mod.ts"
 
-/** A host with files of its own. */
+/** A host with its own files. */
 type Host = Pick<Namespace, "exec" | "tryExec" | "commandLine">
 
 /** The path of the system bus, and firewalld's directories; each host has its own. */

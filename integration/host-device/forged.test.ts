@@ -321,7 +321,7 @@ test("what a container has put on its device does not stay on it, many links at 
   expect(await linkNames(pod)).toEqual(["lo", "alone"])
 })
 
-/** A container that has hidden its device, one end of a pair of the host, in a namespace of its own. */
+/** A container that has hidden its device, one end of a pair of the host, in its own namespace. */
 async function hide(net: DeviceHost) {
   await addSecond(net)
   await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])

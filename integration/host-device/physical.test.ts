@@ -39,7 +39,7 @@ async function run(
   return runProgram([bin], { env, input: JSON.stringify(config) })
 }
 
-/** The card under a name that is not the container's, which the kernel would keep, with settings of its own. */
+/** The card under a name that is not the container's, which the kernel would keep, with its own settings. */
 async function setUpCard(name: string): Promise<{ pciBusID: string; before: object }> {
   const links = await machine.json<{ ifname: string; address: string }[]>("ip", ["-j", "link"])
   const found = links.find(({ address }) => address === mac)?.ifname ?? ""

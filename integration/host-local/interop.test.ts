@@ -41,7 +41,7 @@ class SharedStore implements AsyncDisposable {
     return { ...output, json: output.stdout === "" ? undefined : JSON.parse(output.stdout) }
   }
 
-  /** ADD that has to succeed; answers the addresses without their prefixes. */
+  /** ADD that must succeed; answers the addresses without their prefixes. */
   async add(bin: string, containerId: string): Promise<string[]> {
     return addressesOf(await succeed(this.run(bin, "ADD", containerId)))
   }

@@ -17,7 +17,7 @@ const config = {
 }
 const store = "/var/lib/cni/networks/lab"
 
-/** statfs(2) as it answers on NFS, whose number in <linux/magic.h> is 0x6969: struct statfs begins with it. */
+/** The result of statfs(2) on NFS: struct statfs begins with the file system's number, 0x6969 in <linux/magic.h>. */
 const onNfs = "statfs:poke_exit=@arg2=6969000000000000"
 
 /** Runs host-local on a file system where link(2) fails, under strace(1), with other injected faults. */

@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => suites[Symbol.asyncDispose]())
 
-/** Runs a script in a mount namespace of its own, with the command line of an installation behind it. */
+/** Runs a script in its own mount namespace, with the command line of an installation behind it. */
 const inMounts = (script: string, command: readonly string[]): Promise<Output> =>
   runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", `${script}\nexec "$@"`, "sh", ...command])
 

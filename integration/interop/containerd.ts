@@ -39,7 +39,7 @@ interface CniConfig {
   readonly Networks?: readonly { readonly Config: { Name: string; Plugins: readonly { Source: string }[] } }[]
 }
 
-/** containerd on a host of its own, with one network that is made of the plugins under test. */
+/** containerd on its own host, with one network that is made of the plugins under test. */
 export class Containerd extends PodRuntime {
   /** Starts it. `network` replaces the tested network, and `prepare` the installation into `binDir`. */
   static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {

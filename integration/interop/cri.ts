@@ -5,7 +5,7 @@ import { loadSync } from "@grpc/proto-loader"
 import { startDaemon, waitFor } from "../lab/mod.ts"
 import { type RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 
-/** A pod as kubelet asks for it. */
+/** A pod as kubelet requests it. */
 export interface PodConfig {
   readonly metadata: { readonly name: string; readonly uid: string; readonly namespace: string }
   readonly hostname?: string
@@ -51,7 +51,7 @@ type Method = (request: object, options: object, done: (error: ServiceError | nu
 type Service = new (address: string, secret: ReturnType<typeof credentials.createInsecure>) => Client
 
 /**
- * The Container Runtime Interface, the way kubelet speaks it to a runtime.
+ * The Container Runtime Interface, as kubelet uses it.
  * @example
  * using cri = new Cri("/run/containerd/containerd.sock")
  * const { podSandboxId } = await cri.call("RunPodSandbox", { config })
@@ -82,7 +82,7 @@ export class Cri implements Disposable {
   }
 }
 
-/** A runtime on a host of its own that is asked for pods as kubelet asks. */
+/** A runtime on its own host that is asked for pods as kubelet asks. */
 export abstract class PodRuntime implements AsyncDisposable {
   readonly host: RuntimeHost
   /** The path of its socket on its host. */

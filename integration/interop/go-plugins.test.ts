@@ -35,7 +35,7 @@ class Node implements AsyncDisposable {
 
   static async create(network: object = containerdNetwork): Promise<Node> {
     const conf = await TemporaryDirectory.create("cni-interop")
-    // The library would take 1.1.0, which these Go plugins do not speak.
+    // The library would take 1.1.0, which these Go plugins do not support.
     await Bun.write(conf.join("10-pods.conflist"), JSON.stringify({ ...network, cniVersions: undefined }))
     return new Node(await HostNamespace.create(), conf)
   }

@@ -31,7 +31,7 @@ test("a container reaches itself through its published port, whether or not brid
   await using podman = await Podman.create()
   await podman.start("one", nameServer, "--publish", "8081:80")
   for (const calls of [1, 0]) {
-    // Kubernetes asks for 1. Where br_netfilter is not loaded there is nothing to set, and packets do not pass.
+    // Kubernetes requests 1. Where br_netfilter is not loaded there is nothing to set, and packets do not pass.
     await podman.host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-iptables=${calls}`])
     const ask = async () => (await podman.run("exec", "one", ...askName("10.88.0.1", 8081))) || undefined
     expect(await waitFor(ask, `an answer with bridge-nf-call-iptables=${calls}`)).toBe("one")

@@ -25,7 +25,7 @@ log_driver = "k8s-file"
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 `
 
-/** podman on a host of its own, with one network that is made of the plugins under test. */
+/** podman on its own host, with one network that is made of the plugins under test. */
 export class Podman implements AsyncDisposable {
   readonly host: RuntimeHost
   readonly #root: string

@@ -23,7 +23,7 @@ export const runtimeEnv: Readonly<Record<string, string>> = {
 }
 
 /**
- * runc without shares of the processor, which runtimes ask for and for which the cgroup tree of a test may have no
+ * runc without shares of the processor, which runtimes request and for which the cgroup tree of a test may have no
  * controller, and without a score for the OOM killer below zero, which takes CAP_SYS_RESOURCE.
  */
 const runc = `#!/bin/sh

@@ -7,7 +7,7 @@ import { leftOpen, openInKernel } from "./open-files.ts"
 /** One call; by default of container "c1", interface "eth0". */
 export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
-  /** The type that it names has to be the plugin's own name. */
+  /** The type that it names must be the plugin's own name. */
   readonly config: { readonly type: string; readonly [key: string]: unknown }
   /** The container's namespace. */
   readonly pod?: Namespace | undefined
@@ -65,7 +65,7 @@ function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   return rest as Plugin<C>
 }
 
-/** A `write` of a caller that does not take the answer, so that the ADD has to be undone. */
+/** A `write` of a caller that does not take the answer, so that the ADD must be undone. */
 export function refuseAnswer(): never {
   throw new Error("no reader")
 }

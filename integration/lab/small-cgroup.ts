@@ -6,8 +6,8 @@ const limit = 16 << 20
 
 /**
  * Makes a memory cgroup below that of the machine, prints its directory, and removes it when stdin ends. The hierarchy
- * is mounted here, in a mount namespace of its own, since not every root has one: version 2 where that has the
- * controller, else version 1.
+ * is mounted here, in its own mount namespace, since not every root has one: version 2 where that has the controller,
+ * else version 1.
  */
 const script = `set -e
 mount -t cgroup2 cgroup2 /mnt

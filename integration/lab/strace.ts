@@ -2,7 +2,7 @@ import type { Attachment } from "./attachment.ts"
 import type { PluginCall, PluginOutput } from "./run-plugin.ts"
 import { TemporaryDirectory } from "./temporary-directory.ts"
 
-/** A call as strace(1) has seen it: how it ended, and a line for each system call that was asked for. */
+/** A call as strace(1) has seen it: how it ended, and a line for each system call that was requested. */
 export interface Traced {
   readonly output: PluginOutput
   readonly text: string

@@ -8,9 +8,7 @@ const backends = [
   { name: "iptables-legacy", keys: { ipMasqBackend: "iptables" }, iptables: "legacy" },
 ] as const
 
-/**
- * A host with two networks of one subnet, each on a bridge of its own, and a container in each with the same addresses.
- */
+/** A host with two networks of one subnet, each on its own bridge, and a container in each with the same addresses. */
 async function createTwins({ keys, iptables }: (typeof backends)[number]) {
   const { host, internet } = await createHost(iptables)
   // No gateways: only one bridge can have the subnet's route, which the tests move.

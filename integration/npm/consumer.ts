@@ -85,7 +85,7 @@ export type Engines = Readonly<Record<string, string>>
 
 export const engineNames = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
 
-/** Half a gigabyte: installed once, for the files of tests that run at the same time, and for the next run. */
+/** Half a gigabyte, which concurrent test files and the next run share. */
 const nodesDirectory = join(project, "dist/node-releases")
 
 /** The releases of Node, from npm's registry, and Bun. */

@@ -41,7 +41,7 @@ const network = {
   ],
 }
 
-/** The example on a host of its own, by one engine. */
+/** The example on its own host, by one engine. */
 class Example implements AsyncDisposable {
   readonly host: RuntimeHost
   readonly root: string

@@ -16,7 +16,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const local = { hostPort: 8081, containerPort: 80, protocol: "tcp", hostIP: hostAddresses.ip } as const
 
-/** The state to come back to: shared chains of iptables, and its sysctl, stay for ever as upstream leaves them. */
+/** The state to come back to: shared chains of iptables, and its sysctl, stay forever as upstream leaves them. */
 async function settled(lab: PortmapLab): Promise<Snapshot> {
   if (lab.backend.name !== "nftables") {
     const pod = await lab.addPod()

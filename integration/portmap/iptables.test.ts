@@ -14,7 +14,7 @@ import { hostAddresses, isLocalnetGuard, type MappedPod, PortmapLab } from "./po
 
 /** Debian's Go plugin. */
 const go = { bin: "/usr/lib/cni/portmap" }
-/** The newest version that it speaks. */
+/** The newest version that it supports. */
 const oldest = { cniVersion: "1.0.0" }
 
 const mappings = [

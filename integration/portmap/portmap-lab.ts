@@ -24,7 +24,7 @@ export interface PortMapping {
 /** The host's addresses in the lab: of its uplink, and of the bridge that the containers are on. */
 export const hostAddresses = { ...uplink, gateway: "10.22.0.1", gateway6: "fd00:22::1" }
 
-/** A test for each way of mapping, each on a lab of its own. */
+/** A test for each way of mapping, each on its own lab. */
 export function testEach(name: string, run: (lab: PortmapLab) => Promise<void>): void {
   testEachBackend(PortmapLab.create, name, run)
 }

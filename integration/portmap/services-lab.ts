@@ -54,7 +54,7 @@ export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip
 
 /**
  * The host's rules of kube-proxy as text, without what changes from run to run, and without its counters, which are
- * objects of their own.
+ * their own objects.
  */
 export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
   const program = family === "ip" ? "iptables-save" : "ip6tables-save"

@@ -20,7 +20,7 @@ export async function createTwins(lab: PortmapLab) {
   const first = await lab.addPod()
   const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })
   if (lab.backend.name !== "nftables") {
-    // Upstream's shared chains and its setting stay for ever.
+    // Upstream's shared chains and its setting stay forever.
     for (const pod of [first, second]) {
       await succeed(pod.map(mappingsTo(80)))
       await succeed(pod.unmap())
@@ -43,7 +43,7 @@ export async function leaveBy(pod: MappedPod): Promise<void> {
 async function reached(lab: PortmapLab): Promise<string[]> {
   const found = new Set<string>()
   for (const { hostPort: port, protocol: transport, hostIP } of mappingsTo(80)) {
-    if (transport === "sctp") continue // nothing here speaks it
+    if (transport === "sctp") continue // nothing here supports it
     for (const address of hostIP ? [hostIP] : [ip, ip6]) {
       const { to } = await askEcho(lab.outside, { transport, address, port })
       if (transport === "tcp") found.add(to.address.replace("::ffff:", "")) // a UDP socket does not know

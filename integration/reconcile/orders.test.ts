@@ -24,7 +24,7 @@ import {
 const flows = ["out", "in", "pods", "host"] as const
 type Flow = (typeof flows)[number]
 
-/** A program that has rules of its own on the node. */
+/** A program that has its own rules on the node. */
 interface Neighbour {
   readonly name: string
   /** Starts it, or starts it again, or has it read its rules again. */

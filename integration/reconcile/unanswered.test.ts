@@ -75,11 +75,11 @@ class Flow implements Disposable {
   }
 }
 
-/** A pod whose port 80 is published for UDP, too, and its outgoing and incoming flows. */
+/** A pod whose port 80 is published for UDP too, and its outgoing and incoming flows. */
 async function createLab() {
   const lab = await ReconcileLab.create()
   const [published] = (await lab.addPods(1, ["tcp", "udp"])) as [Published]
-  // Flows are tracked as long as a rule asks for their state, as nearly every host's does.
+  // Flows are tracked as long as a rule requests their state, as nearly every host's does.
   const tracking = "table ip filter { chain forward { type filter hook forward priority 0; ct state invalid drop; }; }"
   await lab.host.exec("nft", [tracking])
   return { lab, published, [Symbol.asyncDispose]: () => lab[Symbol.asyncDispose]() }

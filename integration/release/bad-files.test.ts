@@ -40,7 +40,7 @@ async function expectWorks(host: FreshRoot, binDir: string): Promise<void> {
   await host.follow("cni check kept kept && cni add kept later && cni del kept later", { CNI_PATH: binDir })
 }
 
-/** Carries out commands that have to fail with a message, and looks whether all is as it was. */
+/** Carries out commands that must fail with a message, and looks whether all is as it was. */
 async function expectRefused(host: FreshRoot, commands: string, message: RegExp, binDir?: string): Promise<void> {
   const state = async () => [...(await host.files()), await host.follow(knownPackages)]
   const before = await state()

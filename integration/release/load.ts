@@ -7,7 +7,7 @@ const lanes = ["a", "b", "c"]
 
 /** The network of the load; its masquerade makes rules of each container. */
 const network = {
-  cniVersion: "1.0.0", // Debian's Go plugins speak it, too
+  cniVersion: "1.0.0", // Debian's Go plugins support it too
   name: "load",
   type: "bridge",
   bridge: "load0",

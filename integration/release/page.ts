@@ -52,7 +52,7 @@ export class Page {
     return commands
   }
 
-  /** The names of the fences that were never asked for. */
+  /** The names of the fences that were never requested. */
   unread(): string[] {
     return [...this.#fences.keys()].filter((name) => !this.#read.has(name))
   }

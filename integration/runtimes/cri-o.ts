@@ -45,7 +45,7 @@ plugin_dirs = ["${binDir}"]
 enable_nri = false
 `
 
-/** CRI-O on a host of its own, with one network that is made of the plugins under test. */
+/** CRI-O on its own host, with one network that is made of the plugins under test. */
 export class CriO extends PodRuntime {
   /** The bridge's ports: CRI-O, which maps ports itself, does not map those of 127.0.0.1. */
   override readonly publishedAt = "10.85.0.1"

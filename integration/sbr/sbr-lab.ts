@@ -38,7 +38,7 @@ export async function rulesOf(pod: ContainerNamespace): Promise<string[]> {
 /** The routes of a table, as "DESTINATION LINK". */
 export async function routesOf(pod: ContainerNamespace, family: string, table: string): Promise<string[]> {
   const { exitCode, stdout } = await pod.tryExec("ip", [family, "-j", "route", "show", "table", table])
-  if (exitCode !== 0) return [] // there is no such table
+  if (exitCode !== 0) return [] // the table does not exist
   const routes = JSON.parse(stdout) as { dst: string; dev?: string; nexthops?: { dev: string }[] }[]
   return routes.flatMap(({ dst, dev, nexthops }) => (nexthops ?? [{ dev }]).map((hop) => `${dst} ${hop.dev}`)).sort()
 }

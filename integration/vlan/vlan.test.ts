@@ -82,7 +82,7 @@ testWith(
   },
 )
 
-/** Runs an ADD that has to fail and leave nothing; returns its message. */
+/** Runs an ADD that must fail and leave nothing; returns its message. */
 async function refused(net: LanHost, keys: object, happens?: (pod: ContainerNamespace) => Promise<unknown>) {
   const { pod, attachment } = await net.attach({ ...tagged, ...keys })
   await happens?.(pod)

@@ -8,7 +8,7 @@
  *   bun integration/vm/main.ts uml --faults killed
  *                                            on one, the long form of `integration/faults/killed*`
  *
- * A test that this machine's kernel cannot run has to pass in one of the machines. Ends with `N passed, N failed`.
+ * A test that this machine's kernel cannot run must pass in one of the machines. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
 import { parseArgs } from "node:util"

@@ -159,7 +159,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     daemonSocketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
     /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
     provide,
-    /** Codes of the options to ask for. */
+    /** Codes of the options to request. */
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** The metric of every route of the result; 0 leaves the metrics unchanged. */
     priority: ipam.priority,

@@ -108,7 +108,7 @@ export class Sides implements Disposable {
 
 /**
  * Whether a host's end is the one to limit. An end with another owner is not, since the container names its interfaces.
- * Otherwise the configuration or the result must name it: a device moved into the container may be a veth, too.
+ * Otherwise the configuration or the result must name it: a device moved into the container may be a veth too.
  */
 export function isLimited(
   { name, attributes: { alias } }: Link,

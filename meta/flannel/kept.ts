@@ -13,7 +13,7 @@ export interface Kept {
 
 /**
  * The delegates' configurations of ADD, one per attachment. The reference plugin has one file per container ID, for all
- * networks and interfaces: these are found, too.
+ * networks and interfaces: these are found too.
  */
 export class KeptConfigs {
   readonly #records: Records

@@ -193,7 +193,7 @@ function wordsOf(key: string, words: readonly string[], lenient: boolean): reado
   return words
 }
 
-/** The backend that is asked for, also by options that only one of them has. Throws code 7 for options of both. */
+/** The backend that is requested, also by options that only one of them has. Throws code 7 for options of both. */
 function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")

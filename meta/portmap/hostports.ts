@@ -60,7 +60,7 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
 }
 
 /**
- * Returns the mappings. `findLink` returns the interface that has to pass 127.0.0.1 to the container, if there is one.
+ * Returns the mappings. `findLink` returns the interface that must pass 127.0.0.1 to the container, if there is one.
  */
 export function portmapSpec(
   { owner, netns }: { owner: Owner; netns: string },

@@ -113,7 +113,7 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses, links: hostLinksIn(prevResult) })
 }
 
-/** Changes nothing, not even where the guard is missing: `cni doctor` asks for STATUS, and reports that. */
+/** Changes nothing, not even where the guard is missing: `cni doctor` requests STATUS, and reports that. */
 function statusPortmap(_call: Call, { conditions, ...config }: PortmapConfig): void {
   const backend = requireForAdd(() => chooseBackend(config.backend))
   using hostports = Hostports.open()

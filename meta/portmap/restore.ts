@@ -61,7 +61,7 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
 }
 
 /**
- * Chooses the backend of each attachment, and the attachments that have to move: those mapped in nf_tables before
+ * Chooses the backend of each attachment, and the attachments that must move: those mapped in nf_tables before
  * kube-proxy began to run in mode ipvs. Refuses attachments that request nftables in that case.
  */
 function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {

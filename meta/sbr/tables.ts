@@ -130,7 +130,7 @@ export function addRoutesBack(
   routes: readonly RouteSpec[],
   { tolerated = [], ...limits }: Limits & { tolerated?: readonly ErrnoName[] } = {},
 ): void {
-  // Routes on the link come first: gateways have to be reachable. Of all tables at once, since a route of one may need
+  // Routes on the link come first: gateways must be reachable. Of all tables at once, since a route of one may need
   // another's.
   const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)

@@ -117,8 +117,8 @@ function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): 
 }
 
 /**
- * The kernel's errors for a value before ADD that conflicts with another one that the container has changed since: the
- * range of local ports and the first unprivileged port; the MTU of the link and that of IPv6.
+ * The kernel's errors for a former value that conflicts with the container's present settings: the range of local ports
+ * with the first unprivileged port; the MTU of the link with that of IPv6.
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
@@ -136,7 +136,7 @@ function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
     return true
   }
   const isThrough = failures.attempt("restore the settings", restore)
-  // The backup keeps what the next DEL has to try again.
+  // The backup keeps what the next DEL must try again.
   if (isThrough && !failures.mayPass) failures.attempt("remove the backup", () => file.remove())
   failures.throwIfAny()
 }

@@ -59,8 +59,8 @@ interface Losable {
 }
 
 /**
- * Records the state that `moveLink` has to keep. `table` is the link's present table, and `needed` are the addresses
- * that have to be usable after the move. Throws `NetlinkError`.
+ * Records the state that `moveLink` must preserve. `table` is the link's present table, and `needed` are the addresses
+ * that must be usable after the move. Throws `NetlinkError`.
  */
 export function noteLosable(
   inside: NetlinkSocket,

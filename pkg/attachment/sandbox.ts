@@ -83,7 +83,7 @@ function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Li
 
 /** Returns the owner of a container's interface in the form of `ownerComment`; undefined if it has none. */
 function ownerOfLink(host: NetlinkSocket, sandbox: Netns, link: Link, given: GivenDevices): string | undefined {
-  // Without a mark no file has to be read. A container that removes it hides its device only from its own chain.
+  // Without a mark no file must be read. A container that removes it hides its device only from its own chain.
   const isMarked = link.attributes.altNames?.some((name) => name.split(":").length === 3) === true
   const device = isMarked ? given.findOwner(link) : undefined
   if (device !== undefined) return device

@@ -23,7 +23,7 @@ function kernel(flows: readonly Uint8Array[], refusal?: string) {
 }
 
 // The answers of Linux 6.18 after `echo x > /dev/udp/203.0.113.1/53` with `dnat to 127.0.0.9:5353`, and the same for
-// [2001:db8::1] without translation; what the requests below ask for is what it picked them out by.
+// [2001:db8::1] without translation; the requests below have the properties by which it selected the entries.
 const translated = hex`02000000
   3400 0180                                                      # CTA_TUPLE_ORIG
     1400 0180 0800 0100 cb007101 0800 0200 cb007101              # CTA_TUPLE_IP: from and to 203.0.113.1

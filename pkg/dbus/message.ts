@@ -17,7 +17,7 @@ const Field = {
 
 /** The size of a header before its fields; the last number is the fields' length. */
 export const PREAMBLE_SIZE = 16
-/** More than any expected answer; the specification's limit is 128 MiB. */
+/** The size limit of an answer, above any expected one. The specification's limit is 128 MiB. */
 export const MESSAGE_MAX = 1 << 20
 
 const VERSION = 1

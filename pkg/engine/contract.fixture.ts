@@ -42,7 +42,7 @@ function asCases(table: Cases): Case[] {
   return table.map(([name, run, expected]) => ({ name, run, expected }))
 }
 
-/** The answers of an engine to cases, in directories of their own below `directory`. */
+/** The answers of an engine to cases, in their own directories below `directory`. */
 export function answer(engine: Engine, list: readonly Case[], directory: string): Json[] {
   return list.map(({ run }, index) => {
     const own = `${directory}/${index}`
@@ -60,7 +60,7 @@ export function attempt(work: () => Json): Json {
   }
 }
 
-/** The program on an engine of its own: `NAME cases DIRECTORY`, `NAME arguments`, … prints answers as JSON. */
+/** The program on its own engine: `NAME cases DIRECTORY`, `NAME arguments`, … prints answers as JSON. */
 export function run(): never {
   const [, task = "", ...rest] = engine.arguments()
   const answers = tasks[task]?.(rest)

@@ -76,8 +76,8 @@ export interface Engine {
   pipe2(pair: TypedArray, flags: number): number
   /**
    * Starts a program with exactly this `argv` and `environment`. Its descriptors 0 to 2 are copies of the given ones,
-   * which are above 2; it has no others. No signal is blocked or ignored. With `ownSession` 1 it has a session of its
-   * own, setsid(2). Returns the process ID, or the error of the failed step, execve(2) included.
+   * which are above 2; it has no others. No signal is blocked or ignored. With `ownSession` 1 it has its own session,
+   * setsid(2). Returns the process ID, or the error of the failed step, execve(2) included.
    */
   startProcess(
     path: string,
@@ -122,7 +122,7 @@ export interface Engine {
 
   /** Returns the milliseconds of a clock that never goes back. Its start differs by back end. */
   monotonicMs(): number
-  /** Frees reference cycles: a long-running process has to call it. */
+  /** Frees reference cycles: a long-running process must call it. */
   collectGarbage(): void
   /**
    * Runs the jobs of settled promises until none is left. Throws the reason of an unhandled rejection. Only where the
@@ -173,7 +173,7 @@ export interface ProgramRun {
 export interface ProgramStart extends Omit<ProgramRun, "stdin"> {
   /** "inherit" is this process's own; empty if undefined. */
   readonly stdin: Uint8Array | "inherit" | undefined
-  /** It has a session of its own, and is killed with everything in it. */
+  /** It has its own session, and is killed with everything in it. */
   readonly ownSession: boolean
   /** How long to wait after its end for descendants that hold its streams; until they close them if undefined. */
   readonly drainMs: number | undefined

@@ -2,7 +2,7 @@ import { FileDescriptor, findFileForWriting, lockWithin, readAt, tryLock, writeA
 import { encodeLine, type FlightLine } from "./line.ts"
 import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset } from "./ring.ts"
 
-/** The time that a line waits for the lock: others hold it for microseconds, or for ever if they are stopped. */
+/** The time that a line waits for the lock: others hold it for microseconds, or forever if they are stopped. */
 const PATIENCE_MS = 10
 
 /** The ring, opened for one line. */

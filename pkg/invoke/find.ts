@@ -8,7 +8,7 @@ import type { Environment } from "./exec.ts"
  * by ":"), links followed. A file that is not executable is used only if no other is found. Empty and relative
  * directories are skipped: they would depend on the working directory.
  *
- * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if there is no such plugin. `key` is its
+ * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if the plugin does not exist. `key` is its
  * place in the configuration, for errors.
  */
 export function requirePlugin(type: string, cniPath: string, key = "type"): string {

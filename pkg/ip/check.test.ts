@@ -54,7 +54,7 @@ function specOf(text: string): RouteSpec {
 
 function compare(wanted: string[], found: string[]): string {
   const routes = found.map(said)
-  // Each family is listed by itself; the family is asked for in the first byte, which the answers do not see.
+  // Each family is listed by itself; the family is requested in the first byte, which the answers do not see.
   const families = [2, 10].filter((family) =>
     wanted.some((text) => (specOf(text).dst.length === 4 ? 2 : 10) === family),
   )

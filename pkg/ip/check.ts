@@ -38,7 +38,7 @@ export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Resul
 /**
  * Checks that routes are in their tables. The comparison uses destination, gateways, and the link of a route without a
  * gateway. A later plugin of the chain may have redirected a default route, so any default route of its table counts.
- * sbr or vrf may have moved a route of table main to another table, where it has to be a route of its link. Throws
+ * sbr or vrf may have moved a route of table main to another table, where it must be a route of its link. Throws
  * `CniError` for the missing one.
  */
 export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {

@@ -44,7 +44,7 @@ export interface BringUp {
 
 /**
  * Adds the addresses of a result to a container's interface, brings it up, and adds the routes, like `ip addr add`, `ip
- * link set up`, `ip route append`; in one datagram unless it has to wait for something. All of it is deleted with the
+ * link set up`, `ip route append`; in one datagram unless it must wait for something. All of it is deleted with the
  * interface, so it has no reverse of its own. Throws the `CniError` of the first refusal.
  */
 export function configureLink(

@@ -29,7 +29,7 @@ export function tryLockShared(fd: Fd): boolean {
 /**
  * Tries to take a lock once per millisecond for `ms` milliseconds; returns whether it was taken. For locks that other
  * processes hold briefly, and without which the caller can continue: any process that can open the file can also hold
- * its lock for ever.
+ * its lock forever.
  */
 export function lockWithin(ms: number, isLocked: () => boolean): boolean {
   const end = monotonicMs() + ms

@@ -44,8 +44,8 @@ export interface PollRequest {
 }
 
 /**
- * Waits until one of several descriptors is ready or broken, poll(2), for at most `timeoutMs`, or for ever if
- * undefined. Returns the events of each descriptor, 0 for none.
+ * Waits until one of several descriptors is ready or broken, poll(2), for at most `timeoutMs`, or forever if undefined.
+ * Returns the events of each descriptor, 0 for none.
  */
 export function pollAll(requests: readonly PollRequest[], timeoutMs: number | undefined): Uint16Array {
   const array = new Int32Array(2 * requests.length) // struct pollfd { int fd; short events, revents; }

@@ -61,7 +61,7 @@ export function setSocketOption(fd: Fd, level: number, option: number, value: nu
 
 /** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
 export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
-  const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait for ever"
+  const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait forever"
   // struct timeval: two numbers of 64 bits, of which these fill the lower halves
   const time = new Uint32Array([Math.floor(micros / 1_000_000), 0, micros % 1_000_000, 0])
   check("setsockopt", "SO_RCVTIMEO", () => engine.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time))

@@ -213,7 +213,7 @@ function attempt(work: () => Json): Json {
   }
 }
 
-/** The program on an engine of its own: `NAME cases DIRECTORY` and `NAME few` print answers as JSON. */
+/** The program on its own engine: `NAME cases DIRECTORY` and `NAME few` print answers as JSON. */
 export function run(): never {
   const [, task, directory = ""] = engine.arguments()
   const answer = task === "few" ? spawnWithFewDescriptors() : spawnCases.map((_, at) => answerSpawnCase(at, directory))
@@ -230,7 +230,7 @@ export const isChildless = () => engine.wait4(-1, new Int32Array(1), 1) === -10
 
 /**
  * Programs started with ever fewer descriptors to be had: what comes of each, without what has been opened for that.
- * The last one finds enough. The limit has to be a small one.
+ * The last one finds enough. The limit must be a small one.
  */
 export function spawnWithFewDescriptors(): Json {
   const before = descriptors()

@@ -8,9 +8,9 @@ export interface Execution {
   readonly stdin: string
   /** Receives the plugin's stderr as it is written. */
   readonly stderr: (chunk: Uint8Array) => void
-  /** The time after which the plugin has to be ended. */
+  /** The time after which the plugin must be ended. */
   readonly timeoutMs?: number
-  /** When this aborts, the plugin has to be ended: the container's lock is held until `run` returns. */
+  /** When this aborts, the plugin must be ended: the container's lock is held until `run` returns. */
   readonly signal?: AbortSignal
 }
 

@@ -18,7 +18,7 @@ export const reservedKeys = ["prevResult", "runtimeConfig"]
 /** The values in one plugin's request beyond its configuration. */
 export interface Derivation {
   readonly prevResult?: JsonObject | ResultDocument | undefined
-  /** Values that the runtime offers; those that the plugin asks for go into `runtimeConfig`. */
+  /** Values that the runtime offers; those that the plugin requests go into `runtimeConfig`. */
   readonly capabilityArgs?: CapabilityArgs
   /** The attachments that a GC must keep. */
   readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
@@ -63,7 +63,7 @@ export function inject(config: JsonObject, entries: readonly (readonly [string, 
   return injected
 }
 
-/** Returns the runtime's values that the plugin's `capabilities` ask for with `true`. */
+/** Returns the runtime's values that the plugin's `capabilities` request with `true`. */
 function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonObject {
   return Object.fromEntries(
     enabledCapabilities(plugin).flatMap((name) => {

@@ -1,7 +1,7 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, Poll, type PollRequest, pollAll, read, unwatchSignals, watchSignals } from "../libc/mod.ts"
 
-/** The maximum wait, and the signal that ends it. Without them it waits for ever. */
+/** The maximum wait, and the signal that ends it. Without them it waits forever. */
 export interface Until {
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined

@@ -26,7 +26,7 @@ export interface MasqueradeLayout {
   family: Family
   table: Table
   chain: Chain
-  /** Addresses whose traffic is masqueraded; networks with bridges of their own may have the same addresses. */
+  /** Addresses whose traffic is masqueraded; networks with their own bridges may have the same addresses. */
   containers: SharedSet
   /** The last rule of the chain, which masquerades. */
   rule: Rule
@@ -100,8 +100,7 @@ function makeLayout(family: Family): MasqueradeLayout {
 const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
 
 /**
- * Returns the set and the rule for networks of this prefix length. The rule has to come before the one that
- * masquerades.
+ * Returns the set and the rule for networks of this prefix length. The rule must come before the one that masquerades.
  */
 export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
   const known = layout.networks.get(prefix)

@@ -65,7 +65,7 @@ describe("adding", () => {
           1400 0600 08070000 100e0000 00000000 00000000  # struct ifa_cacheinfo`,
         { header: 8 },
       ),
-      header: "0a40020003000000", // the old flags, too
+      header: "0a40020003000000", // the old flags too
     })
     expect(tree(toRestoreAddress({ ...nine, lifetimes: undefined }).payload, { header: 8 })).not.toHaveProperty("6")
   })

@@ -21,7 +21,7 @@ function connect(script: (request: Message) => Answer[]) {
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
 }
 
-/** A kernel that refuses some requests, by their byte, and acknowledges requests that ask for it. */
+/** A kernel that refuses some requests, by their byte, and acknowledges requests that ask for an acknowledgement. */
 const refusing =
   (...refused: number[]) =>
   (request: Message) => {

@@ -50,8 +50,8 @@ function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[
 }
 
 /**
- * Only the last request asks for an acknowledgement. When it arrives the kernel has processed the others, and has
- * answered those that it refused.
+ * Only the last request has `NLM_F_ACK`. When it arrives the kernel has processed the others, and has answered those
+ * that it refused.
  */
 function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   const last = batch.length - 1

@@ -90,7 +90,7 @@ describe("an acknowledgement", () => {
     expect(readAcknowledgement(only(mtuTooSmall))).toEqual({ errno: 22, extack: "mtu less than device minimum" })
   })
 
-  // The same with NETLINK_CAP_ACK, as our sockets ask for: the request is cut down to its header.
+  // The same with NETLINK_CAP_ACK, as our sockets request: the request is cut down to its header.
   test("carries them after the request's header when it is capped", () => {
     const wire = hex`
       48000000 0200 0003 4a290000 edffffff  # NLM_F_CAPPED | NLM_F_ACK_TLVS

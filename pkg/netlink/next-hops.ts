@@ -18,7 +18,7 @@ export interface NextHop {
   onLink?: boolean
 }
 
-/** `RTA_MULTIPATH`: a sequence of next hops, each with attributes of its own. */
+/** `RTA_MULTIPATH`: a sequence of next hops, each with its own attributes. */
 export const multipath: Codec<NextHop[]> = codec(
   (hops, to) => {
     for (const { gateway, index = 0, weight = 1, onLink } of hops) {

@@ -31,7 +31,7 @@ export interface RouteQuestion {
   readonly dst: Uint8Array
   readonly src?: Uint8Array | undefined
   /**
-   * The interface on which it arrives. Without it the packet is the host's own, and `src` has to be an address of the
+   * The interface on which it arrives. Without it the packet is the host's own, and `src` must be an address of the
    * host.
    */
   readonly input?: Ifindex | undefined

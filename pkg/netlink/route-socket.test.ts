@@ -50,7 +50,7 @@ test("the sequence numbers of a socket cannot be told from those of another", ()
     return first
   })
   const steps = firsts.slice(1).map((first, at) => Math.abs(first - (firsts[at] ?? 0)))
-  expect(Math.min(...steps)).toBeGreaterThan(16) // by chance in one of four million runs
+  expect(Math.min(...steps)).toBeGreaterThan(16) // at random in one of four million runs
 })
 
 test("a request that the kernel does not like is refused in the kernel's own words", () => {

@@ -88,7 +88,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Like `get`, but returns `undefined` if the kernel refuses with the errno `nothing`, and for a bare acknowledgement
-   * if the request asks for one (`NLM_F_ACK`).
+   * if the request has `NLM_F_ACK`.
    */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = retryLostAnswer(() => this.#ask(request))

@@ -43,8 +43,8 @@ export interface Transport extends Disposable {
   /** Like `receive`, but waits for up to this time, which must be more than 0. */
   waitForNext(timeoutMs: number): Uint8Array
   /**
-   * Opens another socket for the same protocol in the same namespace, and leaves the one before, with all that it still
-   * has to receive. False, and nothing has changed, where that cannot be done.
+   * Replaces the socket by another one for the same protocol in the same namespace, and discards the datagrams of the
+   * old one. Returns false and changes nothing if that is impossible.
    */
   renew(): boolean
   /** Closes it without waiting for the kernel's cleanup. */
@@ -128,10 +128,9 @@ export class KernelTransport implements Transport {
   }
 
   /**
-   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on each datagram's length
-   * is asked for first, so that it comes whole when it is asked for again. A datagram that another process has sent to
-   * this socket, and with CAP_NET_ADMIN in the socket's namespace any may, is thrown away; it may be longer than
-   * memory.
+   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on the length of each
+   * datagram is read first, and then the whole datagram. Datagrams of other processes are discarded: any process with
+   * CAP_NET_ADMIN in the socket's namespace may send one, and it may be larger than memory.
    */
   #receive(flags: number, room: Uint8Array): Uint8Array {
     for (;;) {

@@ -16,7 +16,7 @@ export interface FoundElements {
 
 /**
  * Returns the elements of a set, like `nft list set`, or only those whose bytes contain one of `needles`, a key or a
- * comment; rarely also a similar one. Undefined if there is no such set.
+ * comment; rarely also a similar one. Undefined if the set does not exist.
  */
 export function findElements(
   socket: Pick<Netfilter, "dump">,
@@ -41,7 +41,7 @@ export function findElements(
 
 /**
  * Returns the first listed element whose bytes contain `needle` and for which `isSought` is true. Reads the beginning
- * of the list first, and the rest only if necessary. Returns `undefined` if there is no such element. Throws
+ * of the list first, and the rest only if necessary. Returns `undefined` if the element does not exist. Throws
  * `NetlinkError`.
  */
 export function findElement(
@@ -136,8 +136,8 @@ export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<N
 }
 
 /**
- * Returns the element of a key, like `nft get element`: one request, however many elements there are. Undefined if
- * there is no such element, set or table. Throws `NetlinkError`.
+ * Returns the element of a key, like `nft get element`: one request, however many elements there are. Undefined if the
+ * element, set or table does not exist. Throws `NetlinkError`.
  */
 export function getElement(
   socket: Pick<Netfilter, "get">,
@@ -206,7 +206,7 @@ export function isWholeList(count: number): boolean {
 }
 
 /**
- * Returns the result of `read` for the encoded elements in a list's first answer; undefined if there is no such set.
+ * Returns the result of `read` for the encoded elements in a list's first answer; undefined if the set does not exist.
  */
 function readBeginning<T>(socket: Pick<Netfilter, "get">, set: NamedSet, read: (list: Uint8Array) => T): T | undefined {
   return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, (answer) => read(elementsIn(answer))))

@@ -52,7 +52,7 @@ export function prefixOf(field: Field, length: number): Field {
 }
 
 /**
- * The fields by `nft`'s names. Nothing is implied: in a table of family inet or bridge, a rule for an IP header has to
+ * The fields by `nft`'s names. Nothing is implied: in a table of family inet or bridge, a rule for an IP header must
  * compare the protocol first.
  */
 export const fields = {

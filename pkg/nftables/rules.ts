@@ -18,8 +18,8 @@ export interface FoundRule extends RuleHandle {
 
 /**
  * Returns the rules of a chain in their order, like `nft list chain`, or without `name` those of a table; with
- * `needles` only rules whose bytes contain one of them, such as the name of a chain that they jump to. Empty if there
- * is no such chain or table.
+ * `needles` only rules whose bytes contain one of them, such as the name of a chain that they jump to. Empty if the
+ * chain or table does not exist.
  */
 export function listRules(
   socket: Pick<Netfilter, "dump">,

@@ -143,7 +143,7 @@ function load(fields: readonly Field[]): Expression[] {
   })
 }
 
-/** Returns the register at `word` times four bytes after the first one. Every fourth has a number of its own. */
+/** Returns the register at `word` times four bytes after the first one. Every fourth has its own number. */
 function register(word: number): number {
   return word % 4 === 0 ? NFT_REG_1 + word / 4 : 8 + word
 }

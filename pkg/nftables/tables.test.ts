@@ -84,7 +84,7 @@ test("a chain that hangs in the packets' way has a policy, and no other one has"
   expect(policyOf("02000000 0b00010066696c7465720000 0c000300464f525741524400")).toBeUndefined()
 })
 
-// The kernel lists the chains of all tables of a family, also when one is asked for.
+// The kernel lists the chains of all tables of a family, also when one is requested.
 test("of the chains that the kernel lists those of the table are returned", () => {
   const dump = dumping(() => [
     answer("02000000 080001006e617400 0a000300434e492d61000000"),

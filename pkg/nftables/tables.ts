@@ -105,7 +105,7 @@ export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean 
   return getChain(socket, chain, () => true) ?? false
 }
 
-/** Returns policy and priority of a base chain; undefined if there is no such chain. Throws `NetlinkError`. */
+/** Returns policy and priority of a base chain; undefined if the chain does not exist. Throws `NetlinkError`. */
 export function findBase(
   socket: Pick<Netfilter, "get">,
   chain: Chain,

@@ -50,7 +50,7 @@ export function commit(
   sendBatch(socket, changes, generation)
 }
 
-/** Sends the messages of a transaction; the last one asks for an acknowledgement. Throws like `commit`. */
+/** Sends the messages of a transaction; the last one requests an acknowledgement. Throws like `commit`. */
 export function sendBatch(
   socket: Pick<Netfilter, "fd" | "transact">,
   changes: readonly Request[],
@@ -137,8 +137,8 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
 }
 
 /**
- * Makes changes by `quick`, which depends on nothing that was read, such as new elements of existing sets. If there is
- * no such way, or it is refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
+ * Makes changes by `quick`, which depends on nothing that was read, such as new elements of existing sets. If the way
+ * does not exist, or it is refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
  * `NetlinkError`.
  *
  * @example

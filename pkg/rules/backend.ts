@@ -27,7 +27,7 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   add(spec: Spec, undo: Undo, onMissingRules: () => void): Made
   /** Throws `CniError` with the expected and the found state unless all rules exist. */
   check(spec: Spec): void
-  /** Whether rules may exist. If false, `remove` and `gc` are not called. */
+  /** Reports whether rules may exist. If not, `remove` and `gc` are not called. */
   mayHold(): boolean
   /** Removes an attachment's rules, found by their owner. `hints` name the first places to search, and may be wrong. */
   remove(owner: Owner, hints: Hints): void

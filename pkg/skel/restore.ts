@@ -37,8 +37,8 @@ export interface RestoreRequest {
   /** Also restore objects inside containers. */
   readonly containers?: boolean
   /**
-   * Move the rules of these attachments from nf_tables to iptables instead. The Go suite's plugins come back, and find
-   * only rules of iptables.
+   * Moves the rules of these attachments from nf_tables to iptables instead, because the Go suite's plugins, which
+   * return, find only rules of iptables.
    */
   readonly toIptables?: boolean
   /**

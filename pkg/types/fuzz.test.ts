@@ -38,7 +38,7 @@ const { document } = fc.letrec<{ value: unknown; document: Record<string, unknow
   document: fc.dictionary(key, tie("value"), { maxKeys: 6 }),
 }))
 
-/** Returns the result of `run`; a `CniError` is a result, too. */
+/** Returns the result of `run`; a `CniError` is a result too. */
 function answer<T>(run: () => T): T | undefined {
   try {
     return run()

@@ -7,8 +7,8 @@ interface Step {
 }
 
 /**
- * The changes made to the host so far, each with its reverse. Leaving the scope takes them back, the last one first,
- * unless `keep()` was reached: ADD is all or nothing.
+ * The changes made to the host so far, each with its reverse. Leaving the scope undoes them in reverse order, unless
+ * `keep()` was called: ADD is all or nothing.
  */
 export class Undo implements Disposable {
   readonly #log: (line: string) => void

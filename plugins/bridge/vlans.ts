@@ -12,7 +12,7 @@ export interface TrunkEntry {
   maxID?: number | undefined
 }
 
-/** The VLANs that a configuration asks for. */
+/** The VLANs that a configuration requests. */
 export interface VlanConfig {
   /** The VLAN of frames without a tag; 0 for no VLAN. */
   native: number
@@ -35,7 +35,7 @@ export function parseVlans(
   return { native: vlan, trunk: trunk && joinRanges(trunk.flatMap(readEntry)), preserveDefault }
 }
 
-/** Whether the bridge has to filter VLANs: an empty trunk needs that, too. */
+/** Whether the bridge must filter VLANs. An empty trunk requires it too. */
 export function needsFiltering({ native, trunk }: VlanConfig): boolean {
   return native !== 0 || trunk !== undefined
 }
@@ -56,7 +56,7 @@ export function planDefault({ preserveDefault }: VlanConfig, plan: readonly Vlan
   return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]
 }
 
-/** An entry with nothing in it, or that is `null`, asks for nothing. */
+/** An empty or `null` entry has no effect. */
 function readEntry(entry: TrunkEntry | null, index: number): VlanRange[] {
   const { id, minID, maxID } = entry ?? {}
   const details = `it is "vlanTrunk[${index}]"; VLANs are ${FIRST} to ${LAST}`

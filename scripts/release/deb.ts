@@ -1,8 +1,8 @@
 /**
  * Makes the Debian package of a machine, with Debian's own dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
  *
- * It takes the place of Debian's `containernetworking-plugins`: the plugins lie in /usr/lib/cni, where Debian's podman
- * and containerd look, and the units of dhcp's daemon keep their names. It asks no question, and links nothing into
+ * It replaces Debian's `containernetworking-plugins`: the plugins are in /usr/lib/cni, which Debian's podman and
+ * containerd search, and the units of the dhcp daemon keep their names. It asks no questions, and creates no links in
  * /opt/cni/bin.
  */
 import { createHash } from "node:crypto"

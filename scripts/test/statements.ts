@@ -20,7 +20,7 @@ export interface StatementList {
   readonly errors: readonly string[]
 }
 
-/** Reads the tables of scripts/test/statements.txt. The numbers have to be 1, 2, 3, … in this order. */
+/** Reads the tables of scripts/test/statements.txt. The numbers must be 1, 2, 3, … in this order. */
 export function parseStatements(markdown: string): StatementList {
   const statements: Statement[] = []
   const errors: string[] = []

@@ -1,9 +1,9 @@
 /**
  * Loaded before every test, by bunfig.toml: `toMatchObject` refuses what it does not compare whole.
  *
- * It leaves out keys of objects, which is what it is for. But to Bun a Uint8Array, a Map or a Set is an object like
- * others, so that an empty one matches any; a Date, a RegExp or an Error matches any other. What has such a value in it
- * is compared with `toEqual`, or the value by an `expect` of its own.
+ * It ignores additional keys of objects, which is its purpose. But Bun treats a Uint8Array, a Map or a Set like any
+ * object, so an empty one matches any other, and a Date, a RegExp or an Error matches any other. Compare an object with
+ * such a value by `toEqual`, or compare the value by a separate `expect`.
  */
 import { expect } from "bun:test"
 
@@ -64,7 +64,7 @@ function isMatcher(value: object): boolean {
 }
 
 /**
- * The kind of a value whose content is not among its keys. An expected value has to be plain, a received one does not.
+ * The kind of a value whose content is not among its keys. An expected value must be plain, a received one does not.
  */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined

@@ -18,7 +18,7 @@ import { type Patience, until } from "./sockets.ts"
 /** A machine outside of the host, connected to the host by its own link. */
 export interface Outsider extends Disposable {
   readonly netns: Netns
-  /** Returns its address of a family. */
+  /** Returns the outsider's address of a family. */
   addressOf(family: Family): Uint8Array | undefined
 }
 

@@ -5,7 +5,7 @@ import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
 import { affectedBy, type Check, cniCommand, type DoctorInput, type Finding, nameOf, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** Finds objects of living containers' attachments that other programs removed. */
+/** Finds objects of running containers' attachments that other programs removed. */
 export const checkComplete: Check = (input) =>
   input.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
@@ -134,7 +134,7 @@ function missingLease(one: NodeAttachment, { node }: DoctorInput): Finding[] {
 /** Every container has these, and runtimes record them: containerd's network is "cni-loopback". */
 const LOOPBACK = /^127\.|^::1$/
 
-/** Finds addresses that two living containers share. */
+/** Finds addresses that two running containers share. */
 export const checkDuplicates: Check = ({ attachments }) => {
   const holders = new Map<string, NodeAttachment[]>()
   for (const one of attachments.filter(({ isAlive }) => isAlive !== false)) {

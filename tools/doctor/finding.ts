@@ -81,7 +81,7 @@ export interface Affected {
 export interface DoctorInput {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
-  /** The namespaces of living containers, by path. */
+  /** The namespaces of running containers, by path. */
   readonly insides: ReadonlyMap<string, Inside | NotInside>
   /** The attachments with the state of their namespaces. */
   readonly examined: readonly Examined[]

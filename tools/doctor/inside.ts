@@ -29,7 +29,7 @@ import {
 } from "../node/mod.ts"
 import { type Command, giveAddress, setSysctl, sh } from "./remedy.ts"
 
-/** An attachment of a living container, with the state of its namespace. */
+/** An attachment of a running container, with the state of its namespace. */
 export interface Examined {
   readonly one: NodeAttachment
   readonly inside: Inside

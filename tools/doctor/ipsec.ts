@@ -54,8 +54,8 @@ function isWithin({ ip, prefix }: Cidr, other: Cidr): boolean {
 }
 
 /**
- * Whether a network is all addresses, or for the host's packets one of its own addresses. Without those a container
- * reaches nothing.
+ * Whether a network contains all addresses or, for the host's packets, one of the host's own addresses. Without these a
+ * container has no connectivity.
  */
 function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: DoctorInput): boolean {
   if (cidr.prefix === 0) return true

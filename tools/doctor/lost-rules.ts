@@ -3,7 +3,7 @@ import type { NodeAttachment } from "../node/mod.ts"
 import { aboutRules, describeTable, pluginsOf } from "./attachments.ts"
 import { type Check, type DoctorInput, type Finding, nameOf } from "./finding.ts"
 
-/** Finds deleted rules that isolate or limit living containers: MAC checks, policies, rate limits. */
+/** Finds deleted rules that isolate or limit running containers: MAC checks, policies, rate limits. */
 export const checkLostRules: Check = (input) => {
   if (input.filter === undefined) return []
   return input.attachments

@@ -159,7 +159,7 @@ function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[
   return end !== undefined && end.type !== RTN_UNICAST ? `table ${table} drops them` : undefined
 }
 
-/** Likewise in a container, where a default route by another gateway than ADD's is wrong, too. Tunnels are meant. */
+/** Likewise in a container, where a default route by another gateway than ADD's is wrong too. Tunnels are meant. */
 function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { inside, interfaces, one }: Examined) {
   const closed = closedBy(rule, routes)
   if (closed !== undefined) return closed

@@ -1,7 +1,7 @@
 import type { Rule } from "./rules.ts"
 
 /**
- * Files with a fault that a rule has to find: at the mark "«", which is not in the file, or at the first file's
+ * Files with a fault that a rule must find: at the mark "«", which is not in the file, or at the first file's
  * beginning.
  */
 export interface Case {

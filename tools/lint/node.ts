@@ -154,7 +154,7 @@ export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: 
 }
 
 /**
- * Reports plugins that are not installed or do not speak the network's version. Runs VERSION of each, which changes
+ * Reports plugins that are not installed or do not support the network's version. Runs VERSION of each, which changes
  * nothing.
  */
 export async function checkInstalled(

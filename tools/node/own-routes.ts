@@ -21,8 +21,8 @@ const PAUSE_MS = 20
 
 /**
  * Returns the kernel's route to an address, like `ip route get`. The kernel adds the local route of an IPv6 address in
- * a work queue, after the address itself (`addrconf_dad_work`). So an address of `own` without a local route is asked
- * for again until the wait is over.
+ * a work queue, after the address itself (`addrconf_dad_work`). So an address of `own` without a local route is
+ * requested again until the wait is over.
  */
 export function askOwnRoute(
   route: RouteSocket,

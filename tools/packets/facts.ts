@@ -55,7 +55,7 @@ export function sysctl(path: string): string | undefined {
 
 /**
  * Returns the reason why a link of the thread's namespace answers no request for the MAC of an address of a family, or
- * undefined if it may answer. IPv6 asks by neighbor discovery, which IFF_NOARP switches off, too.
+ * undefined if it may answer. IPv6 asks by neighbor discovery, which IFF_NOARP switches off too.
  */
 export function whyNoArp(link: Link | undefined, name: string, family: number): string | undefined {
   if (link?.type === ARPHRD_ETHER && (link.flags & IFF_NOARP) !== 0) return `"${name}" has ARP switched off`

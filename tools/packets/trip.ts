@@ -29,8 +29,8 @@ export interface NodeState {
   /** The namespace of an attachment, for the rules in it; without, they are not looked at. */
   readonly insideOf?: ((one: NodeAttachment) => Inside | NotInside | undefined) | undefined
   /**
-   * Whether the end is asked for a process that listens, and the answer is told as a whole. Else it is told where it
-   * may be lost.
+   * Whether the trip ends with a check for a listening process and one line about the answer. Otherwise the trip has a
+   * line for each place where the answer may be lost.
    */
   readonly isWhole?: boolean
   /** The shared data of several walks over one node. */
@@ -53,8 +53,8 @@ export interface Trip extends NodeState {
 }
 
 /**
- * Sends the packet through the rules at a hook, and says what they do; undefined where they drop it. `isQuiet`: silence
- * is not told.
+ * Evaluates the rules at a hook for the packet, and reports their effect; undefined if they drop it. With `isQuiet` a
+ * hook without an effect is not reported.
  */
 export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet = false): HookResult | undefined {
   const result = passHook(rules, hook, packet)
@@ -65,7 +65,7 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   return result.verdict === "drop" ? undefined : result
 }
 
-/** The same at an interface: its ingress, or its egress; silence is not told. */
+/** Like the rules of a hook, for an interface's ingress or egress. Places without an effect are not reported. */
 export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
   const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
   if (xdp)

@@ -19,8 +19,8 @@ import { type Container, dropped, type NodeState, passDevice, passInside, passQu
 const MAX_PATHS = 16
 
 /**
- * The path of a packet that begins a connection from a container: links, routes and rules are read, and the kernel is
- * asked where it would send it. Where chance decides, each path is followed. Changes nothing.
+ * Follows the first packet of a container's connection: reads links, routes and rules, and queries the kernel's route
+ * for the packet. Follows each path of a random choice. Changes nothing.
  */
 export function walk(state: ContainerState, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()

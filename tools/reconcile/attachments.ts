@@ -38,7 +38,7 @@ export interface ChainMember {
   readonly runtimeConfig?: JsonObject
 }
 
-/** A living container's attachment from a cache. */
+/** A running container's attachment from a cache. */
 export interface CachedChain extends Owner {
   readonly netns: string
   readonly args: CachedAttachment["args"]

@@ -42,10 +42,10 @@ export interface Pod {
   readonly addresses: readonly string[]
 }
 
-/** The ranges of a node in both families, by a number of its own: 10.244.N.0/24. */
+/** The ranges of a node in both families, by its own number: 10.244.N.0/24. */
 export const rangesOf = (number: number) => [`10.244.${number}.0/24`, `fd00:10:244:${number}::/64`]
 
-/** A link with an API server and nodes, each a host in a namespace of its own. */
+/** A link with an API server and nodes, each a host in its own namespace. */
 export class Cluster implements AsyncDisposable {
   readonly api: ClusterApi
   readonly lan: HostNamespace
@@ -204,7 +204,7 @@ export class ClusterNode implements AsyncDisposable {
     return this.host.tryExec(agentProgram, [...words])
   }
 
-  /** ADD that has to succeed, for a container that does not exist yet. */
+  /** ADD that must succeed, for a container that does not exist yet. */
   async addPod(network: Record<string, unknown> = podsNetwork): Promise<Pod> {
     const { namespace, attachment, output } = await this.tryPod(network)
     const { ips = [] } = (output.json ?? {}) as { ips?: { address: string }[] }

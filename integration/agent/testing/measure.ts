@@ -1,7 +1,7 @@
 /**
- * Measures `cni-agent` of the last build, beside a fake API server with few Nodes and with 5,000, each of 15 kB: how long it takes from its
- * start to the node's range and to all routes, and from a Node event to the route, what it takes of the processor in a minute at rest, and
- * its memory then. Works in namespaces of its own. Needs root.
+ * Measures `cni-agent` of the last build, beside a fake API server with few Nodes and with 5,000, each of 15 kB: how
+ * long it takes from its start to the node's range and to all routes, and from a Node event to the route, what it takes
+ * of the processor in a minute at rest, and its memory then. Works in its own namespaces. Needs root.
  *
  *   npm run build && bun integration/agent/testing/measure.ts [NODES…]
  */

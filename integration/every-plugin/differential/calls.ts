@@ -50,7 +50,7 @@ const cloned = fc.option(
   { nil: undefined },
 )
 
-/** One call by chance. */
+/** One random call. */
 const call: fc.Arbitrary<DriverCall> = fc
   .record({
     plugin: fc.constantFrom(...pluginsAs().filter((name) => pluginRow(name).staged !== false)),

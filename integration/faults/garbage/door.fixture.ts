@@ -1,4 +1,4 @@
-// The engine's door, watched: notes what a call changes, and garbles one thing that it reads. It has to be imported
+// The engine's door, watched: notes what a call changes, and garbles one thing that it reads. It must be imported
 // before everything else: some functions of the door are taken from it while modules are loaded.
 import type { Engine, TypedArray } from "../../../pkg/engine/engine.ts"
 import { Chance } from "../../lab/chance.ts"
@@ -64,7 +64,7 @@ export function serving<T>(bytes: Uint8Array, run: () => T): T {
   }
 }
 
-/** Whether this input has to be garbled. */
+/** Whether this input must be garbled. */
 function isNext(source: Source, name: string): boolean {
   if (garbling?.source !== source || seen++ !== garbling.nth) return false
   touched = `${source} ${name}`

@@ -67,7 +67,7 @@ export class FuzzProgram implements AsyncDisposable {
     return join(this.#directory, "bin")
   }
 
-  /** The command line that runs a program in a root of its own. */
+  /** The command line that runs a program in its own root. */
   inOwnRoot(program: string): [string, string[]] {
     const kept = [
       "/proc",

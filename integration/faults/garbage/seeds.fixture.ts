@@ -24,7 +24,7 @@ const result = {
 }
 
 /**
- * A bus's answers to a client that logs in, asks for its name, and asks whether firewalld runs: `strace -xx dbus-send`.
+ * A bus's answers to a client that logs in, requests its name, and asks whether firewalld runs: `strace -xx dbus-send`.
  */
 const welcome =
   "DATA\r\nOK 1234deadbeef\r\n" +

@@ -113,9 +113,7 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /**
-   * Returns the client's next DHCPv4 packet, which has to be of this type. Also handles the client's other events.
-   */
+  /** Returns the client's next DHCPv4 packet, which must be of this type. Also handles the client's other events. */
   hear(type: string): Sent {
     const sent = readSent(this.hearFrame(isDhcp4))
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)

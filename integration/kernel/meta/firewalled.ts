@@ -40,7 +40,7 @@ export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<
   return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
 }
 
-/** Calls it for each, which has to succeed without a line in the log. */
+/** Calls it for each, which must succeed without a line in the log. */
 export function done(verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
   for (const spec of specs) expect(call(verb, spec)).toMatchObject({ exitCode: 0, log: [] })
 }

@@ -47,7 +47,7 @@ export function call(verb: ProcessCall["verb"], keys: object, more: Partial<Proc
   return callPlugin(host, bandwidth, { verb, config: configOf(keys), pod, ...more })
 }
 
-/** Calls it, which has to succeed without a line in the log; returns the result. */
+/** Calls it, which must succeed without a line in the log; returns the result. */
 export function done(verb: ProcessCall["verb"], keys: object, more: Partial<ProcessCall> = {}): Answer["json"] {
   const answer = call(verb, keys, more)
   expect(answer).toMatchObject({ exitCode: 0, log: [] })

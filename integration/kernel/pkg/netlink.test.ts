@@ -1,6 +1,4 @@
-/**
- * Every request of `pkg/netlink` made of a real kernel, in namespaces of its own, and judged with `ip` and `bridge`.
- */
+/** Every request of `pkg/netlink` made of a real kernel, in its own namespaces, and judged with `ip` and `bridge`. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type * as libc from "../../../pkg/libc/mod.ts"
@@ -522,7 +520,7 @@ test("the tables of neighbors are those that ip tells, with their entries and li
     [2, Number(limits[0]?.[1])],
     [10, Number(limits[1]?.[1])],
   ])
-  // The machine's other namespaces have entries, too.
+  // The machine's other namespaces have entries too.
   expect(tables.every(({ entries }) => entries >= 2)).toBe(true)
   for (const [at, table] of tables.entries()) {
     expect(table.refused).toBeGreaterThanOrEqual(before[at] as number)
@@ -551,7 +549,7 @@ describe("events", () => {
     const waiting = inside(host, ({ route, RouteSocket, RouteGroup, findLink }) => {
       const events = RouteSocket.subscribe(RouteGroup.Link)
       const start = performance.now()
-      // The event is there for who comes late, too: the socket has subscribed before the link was made.
+      // The event is there for who comes late too: the socket has subscribed before the link was made.
       do events.nextEvents(60_000)
       while (!findLink(route, "late") && performance.now() - start < 60_000)
       return { found: findLink(route, "late")?.kind, waitedMs: performance.now() - start }

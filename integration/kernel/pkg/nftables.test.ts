@@ -1,5 +1,5 @@
 /**
- * `pkg/nftables` and the masquerade on top of it on a real kernel, in namespaces of its own, judged with `nft` and with
+ * `pkg/nftables` and the masquerade on top of it on a real kernel, in its own namespaces, judged with `nft` and with
  * traffic.
  */
 import { expect, test } from "bun:test"
@@ -222,7 +222,7 @@ testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, an
   expect(() => addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("EOPNOTSUPP")
 })
 
-/** Adds and deletes one address over and over, and leaves it added. Runs in a process of its own. */
+/** Adds and deletes one address over and over, and leaves it added. Runs in its own process. */
 const restless = (number: number, prefix: number, rounds: number) => `
   import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/masquerade/testing.ts"))}
   import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/nftables/mod.ts"))}

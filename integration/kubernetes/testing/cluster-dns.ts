@@ -33,7 +33,7 @@ const podSpec = {
   volumes: [{ name: "config", configMap: { name: metadata.name } }],
 }
 
-/** The objects of the cluster's DNS, which the tests ask for services: two pods of CoreDNS behind 10.96.0.10. */
+/** The objects of the cluster's DNS, which the tests query for services: two pods of CoreDNS behind 10.96.0.10. */
 export const clusterDns = {
   apiVersion: "v1",
   kind: "List",

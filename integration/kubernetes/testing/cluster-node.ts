@@ -88,7 +88,7 @@ const kubeletConfiguration = {
   volumePluginDir: "/run/kubelet-plugins",
 }
 
-/** A node: containerd, kubelet and kube-proxy on a host of their own, without plugins and without a network of pods. */
+/** A node: containerd, kubelet and kube-proxy on their own host, without plugins and without a network of pods. */
 export class ClusterNode implements AsyncDisposable {
   readonly name: string
   readonly addresses: readonly string[]

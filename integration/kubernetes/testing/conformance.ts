@@ -133,8 +133,8 @@ ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on
 }
 
 /**
- * Builds missing programs, then runs this command in namespaces of its own, which reach no module proxy. Returns its
- * exit code.
+ * Builds missing programs, then runs this command in its own namespaces, which reach no module proxy. Returns its exit
+ * code.
  */
 async function runApart(): Promise<number> {
   const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
@@ -162,7 +162,7 @@ const { values } = parseArgs({
     lifecycle: { type: "boolean", default: false },
     pods: { type: "boolean", default: false },
     ping: { type: "boolean", default: false },
-    /** Whether this process has namespaces of its own; for internal use. */
+    /** Whether this process has its own namespaces; for internal use. */
     apart: { type: "boolean", default: false },
   },
 })

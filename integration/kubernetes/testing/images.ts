@@ -8,7 +8,7 @@ import { stageFiles } from "../../../scripts/release/stage.ts"
 import { mustRun } from "../../lab/mod.ts"
 import { laterVersion, markedWith } from "../../release/sample.ts"
 
-/** Published names: pods of the tests ask for these, and no registry is asked for an image that is there. */
+/** Published names: pods of the tests request these, and no registry is asked for an image that is there. */
 export const pauseImage = "registry.k8s.io/pause:3.10.1"
 export const dnsImage = "registry.k8s.io/coredns/coredns:v1.12.4"
 const testImages = ["agnhost:2.56", "jessie-dnsutils:1.7", "busybox:1.37.0-1"].map(
@@ -33,7 +33,7 @@ const programs = {
 
 /**
  * Makes the images of a cluster in a directory, for `ctr images import`; returns their paths. With `isWithLater` there
- * is one of the plugins in another build, too.
+ * is one of the plugins in another build too.
  */
 export async function makeImages(directory: string, isWithLater: boolean): Promise<string[]> {
   const target = process.arch === "x64" ? targets.amd64 : targets.arm64

@@ -43,7 +43,7 @@ export interface Environment {
   readonly journal: Journal
   readonly links: Links
   readonly bootId: string
-  /** Whole milliseconds since this boot, suspended time included: a server counts it, too. */
+  /** Whole milliseconds since this boot, suspended time included: a server counts it too. */
   now(): number
   /** A random number from 0 to less than 1. */
   random(): number

@@ -1,4 +1,4 @@
-/** A holder without a kernel: its link is the test, which is the server at the other end, too. */
+/** A holder without a kernel: its link is the test, which is the server at the other end too. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { join } from "node:path"

@@ -192,7 +192,7 @@ export class Holder {
     this.close(message)
   }
 
-  /** Starts the remaining clients where possible: frames have to pass, and DHCPv6 needs a link-local address. */
+  /** Starts the remaining clients where possible: frames must pass, and DHCPv6 needs a link-local address. */
   #start(now: number): void {
     if (this.#startBy === undefined) return
     const { subject } = this

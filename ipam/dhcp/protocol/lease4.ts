@@ -85,7 +85,7 @@ export function leaseOf(message: Given, { serverMac, moment, asked, before }: Ci
 
 /**
  * Returns the gateway and routes. The gateway is the first router. If there are classless routes, routers and other
- * routes are ignored; RFC 3442. Routers that were not requested are ignored, too: a container with several networks has
+ * routes are ignored; RFC 3442. Routers that were not requested are ignored too: a container with several networks has
  * its default route elsewhere.
  */
 function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {

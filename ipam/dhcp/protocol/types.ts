@@ -13,7 +13,7 @@ export interface ClientConfig {
   clientId: string
   /** Additional options to send: code and bytes. */
   provide: readonly (readonly [number, string])[]
-  /** Codes of the options to ask for, in order. */
+  /** Codes of the options to request, in order. */
   request: readonly number[]
   /** Asks DHCPv4 servers to broadcast their answers: for links that get no unicast before they have an address. */
   broadcast: boolean
@@ -71,11 +71,11 @@ export type ClientEvent =
 
 /** A change of the lease, for the interface. */
 export type Change =
-  /** The first lease, or one after the loss of another. Its address has to be added. */
+  /** The first lease, or one after the loss of another. Its address must be added. */
   | { readonly kind: "bound"; readonly lease: Lease }
-  /** The lease continues. Differences from `before` have to be applied. */
+  /** The lease continues. Differences from `before` must be applied. */
   | { readonly kind: "renewed"; readonly lease: Lease; readonly before: Lease }
-  /** The address may no longer be used. The client asks for another. */
+  /** The address may no longer be used. The client requests another. */
   | { readonly kind: "lost"; readonly lease: Lease; readonly why: string }
 
 /** The states of a client; `client.ts` has a table of them. */

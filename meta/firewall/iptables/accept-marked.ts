@@ -94,8 +94,8 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
 const nothing = { rules: [], chains: [] }
 
 /**
- * Returns what to delete from a table, `found` whole: the rule; if upstream's chain has no other rule, that chain with
- * the jump to it; and an empty administrator's chain.
+ * Returns the deletions for the table `found`: the rule; upstream's chain with the jump to it, if it has no other rule;
+ * and an empty administrator's chain.
  */
 export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>): Removal<R> {
   const marked = rules.filter(isAcceptMarked)

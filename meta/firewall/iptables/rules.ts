@@ -80,7 +80,7 @@ export function acceptedAddress(rule: Rule): string | undefined {
   return option === "-d" && match === "conntrack" && words.length <= 8 ? destinationOf(rule) : undefined
 }
 
-/** Returns the rules of a policy for a bridge. The first for each chain has to be the first there. */
+/** Returns the rules of a policy for a bridge. The first for each chain must be the first there. */
 export function policyRules(policy: Policy, bridge: string): Rule[] {
   if (policy === "open") return []
   const own = comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`)

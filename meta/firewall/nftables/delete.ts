@@ -79,7 +79,7 @@ type Commented = { comment?: string | undefined }
 /**
  * Finds everything of an attachment by the addresses in DEL's hints and the notes beside them, at a cost independent of
  * the number of containers. Returns `undefined` if that may be incomplete, or if no other attachment is left: then the
- * lists have to be read.
+ * lists must be read.
  */
 function findByAddresses(
   socket: Reader,

@@ -130,8 +130,8 @@ export function addFirewall(
 }
 
 /**
- * Removes the elements and policies that are sought, in one transaction; the table with the last one. Returns the
- * elements of addresses. Throws `NetlinkError`.
+ * Removes the matching elements and policies in one transaction, and the table with the last one. Returns the elements
+ * of addresses. Throws `NetlinkError`.
  */
 export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
   let deleted: readonly Element[] = []

@@ -70,7 +70,7 @@ export function listAdminChains(socket: Reader): string[] {
 
 /**
  * Returns the elements to add if everything else is in place, which is nearly always; the kernel refuses them if an
- * address is taken. Undefined if more has to be read. Throws `NetlinkError`.
+ * address is taken. Undefined if more must be read. Throws `NetlinkError`.
  */
 export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec

@@ -26,7 +26,7 @@ import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.
 
 /**
  * Port mappings by upstream's chains and rules, of either suite. `filter` and `context` are undefined where the kernel
- * has no nf_tables: the guard of 127.0.0.0/8 is in nf_tables for these rules, too.
+ * has no nf_tables: the guard of 127.0.0.0/8 is in nf_tables for these rules too.
  */
 export function iptablesHostports(filter: Filter | undefined, context: DeleteContext | undefined): HostportBackend {
   const socket = filter?.socket

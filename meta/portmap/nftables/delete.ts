@@ -42,7 +42,7 @@ export interface Deleted {
 }
 
 /**
- * Deletes mappings in one transaction. Waiting mappings come into force, and the last mapping deletes the table, too.
+ * Deletes mappings in one transaction. Waiting mappings come into force, and the last mapping deletes the table too.
  * `mappings`, which may be wrong, tell where to look first for those of one attachment. If all are found there, the
  * cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws `NetlinkError`.
  */

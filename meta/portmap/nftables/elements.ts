@@ -125,7 +125,7 @@ export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array |
   return set.value === undefined ? key.at(-1) : value?.[0]
 }
 
-/** Data of each element beside its comment, for DEL and for others that ask for the same port. */
+/** Data of each element beside its comment, for DEL and for others that request the same port. */
 export interface Note {
   /** The number of the attachment's elements in both families: a DEL that has found so many has found all. */
   count: number

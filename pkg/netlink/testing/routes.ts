@@ -28,7 +28,7 @@ export function routePayload(said: SaidRoute): Uint8Array {
     hops,
   } = said
   const via = (one: Uint8Array | undefined) => (one ? attribute(5, one) : [])
-  // struct rtnexthop, each with attributes of its own
+  // struct rtnexthop, each with its own attributes
   const nextHops = (hops ?? []).flatMap((hop) => [
     8 + via(hop.gateway).length,
     0,
