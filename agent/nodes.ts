@@ -51,7 +51,7 @@ export class Nodes implements Follower {
     if (++this.#puts % COLLECT_EVERY === 0) Bun.gc(false)
   }
 
-  /** A cluster that runs this agent has a Node, so a list without any comes from a server that has lost its data. */
+  /** A cluster that runs this agent has a Node, so a server that lists no Nodes has lost its data. */
   complete(): void {
     if (this.#coming?.size === 0) throw new Error("The API server returned no Node objects; files and routes are kept")
     this.#known = this.#coming

@@ -40,8 +40,8 @@ export function serveHttp(endpoint: Endpoint, status: () => Status): AsyncDispos
 }
 
 /**
- * Whether the Host header is an address. A name there comes from a web page that made a browser on this node use its
- * name for the agent's address (DNS rebinding).
+ * Whether the Host header is an address. A name there means DNS rebinding: a web page made a browser on this node use
+ * the page's host name for the agent's address.
  */
 function isByAddress(request: Request): boolean {
   const host = request.headers.get("host") ?? ""

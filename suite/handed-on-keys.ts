@@ -1,4 +1,4 @@
-/** Keys that plugins hand on to others as they are written: `cni schema` and `cni lint` know them from here. */
+/** Keys that plugins pass on unchanged to others. `cni schema` and `cni lint` use this list. */
 import { dns, type Fields, type Schema } from "../pkg/config/mod.ts"
 
 /** An object that no plugin looks into, unless its own table has the key. */

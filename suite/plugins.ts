@@ -70,7 +70,7 @@ export interface PluginRow {
   readonly handsOn?: Fields
   /** The function of its executable, where that is more than `runPlugin`; gets the plugins that run in its process. */
   readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
-  /** Listens to the network: it lies at addresses in memory that the kernel chooses, docs/security.md. */
+  /** Listens to the network, so the kernel chooses its addresses in memory: docs/security.md. */
   readonly listens?: true
 }
 

@@ -48,7 +48,7 @@ export interface Command {
   readonly help: string
   /** Whether the command runs until it is stopped, and shows no progress. */
   readonly isService?: true
-  /** Whether it can do nothing without root: what it could not see would make its output untrue. */
+  /** Whether the command needs root: without it, its output would be wrong. */
   readonly needsRoot?: true
   /** Runs the command. An error becomes a message and exit code 1. */
   run(args: Arguments, terminal: Terminal): Promise<void>

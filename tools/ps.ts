@@ -133,7 +133,7 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/** Returns "8080→80/tcp", with the reason in parentheses if a requested port does not lead to this interface. */
+/** Returns "8080→80/tcp", with the reason in parentheses if a requested port is not forwarded to this interface. */
 function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
   const missing = unservedPorts.map((port) => `${port} (no rules)`)
   const standby = standbyPorts.map((port) => `${port} (standby)`)

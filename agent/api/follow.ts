@@ -25,10 +25,7 @@ export interface Follower {
  * The size of a page. In memory, a page of 50 nodes of some 15 kB each takes the space of its text and of its objects.
  */
 const PAGE = "50"
-/**
- * The duration of a watch. A watch without any event, including the bookmark that comes about every minute, ends
- * earlier.
- */
+/** The duration of a watch. A watch without any event, including the bookmark about every minute, ends earlier. */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
 /** A watch that ends sooner than this is repeated after a pause. */

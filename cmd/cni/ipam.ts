@@ -115,7 +115,7 @@ function requireKnown(name: string, args: Arguments, terminal: Terminal): void {
   requireNetwork(name, [...storedNetworks(args), ...configuredNetworks(placesOf(args, terminal).confDir, name)])
 }
 
-/** Returns the ID of a container that has leases, or else of one that the node knows. Throws if neither exists. */
+/** Returns the ID of a container that has leases, or else of any known container. Throws if neither exists. */
 function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal: Terminal): string {
   if (leases.some(({ holder }) => typeof holder !== "string" && holder.containerId === name)) return name
   const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR

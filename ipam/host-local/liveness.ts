@@ -7,7 +7,7 @@ export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Whether the path of a recorded namespace still leads to it. True for an unreadable path. */
+/** Reports whether the path of a recorded namespace is still that namespace. True for an unreadable path. */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = files.stat(path)
@@ -21,11 +21,11 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
 export type Liveness = "alive" | "lost" | "dead"
 
 /**
- * The state of a reservation's owner, as far as it can be proved.
+ * The provable state of a reservation's owner.
  *
  * - "dead": it was made in an earlier boot, and its namespace does not exist either.
- * - "lost": its namespace is gone from where it was, or it was made in an earlier boot: another container of that name
- *   takes its place. Someone else might still hold the namespace open.
+ * - "lost": its namespace is no longer at its path, or it was made in an earlier boot: another container of that name
+ *   replaces it. A program might still have the namespace open.
  * - "alive": anything else, also when the files were written after the record was, or when other hosts share the store.
  */
 export function livenessOf({ files, directory, bootId }: StorePlace, record: LeaseRecord): Liveness {

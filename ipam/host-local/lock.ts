@@ -83,7 +83,7 @@ function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }
 
-/** Whether the path still leads to the open file. */
+/** Reports whether the path is still that of the open file. */
 function isStill(path: string, fd: Fd): boolean {
   const [named, opened] = [ifPresent(() => stat(path)), statOpen(fd)]
   return named?.inode === opened.inode && named.device === opened.device

@@ -138,7 +138,7 @@ function withoutAddresses(raw: JsonObject): JsonObject {
   return { ...without(raw, "ipam"), ipam: isJsonObject(ipam) ? without(ipam, "addresses") : (ipam ?? null) }
 }
 
-/** The networks of `ipam.addresses`, as far as they can be read. */
+/** The readable networks of `ipam.addresses`. */
 function networksOf(addresses: JsonValue | undefined): Cidr[] {
   if (!Array.isArray(addresses)) return []
   return addresses.flatMap((entry) => {
@@ -190,7 +190,7 @@ function ipConfig(address: string, gateway = "", expectation: string): IpConfig 
   return { address: formatCidr(cidr), ...(router && { gateway: formatIp(router) }) }
 }
 
-/** The rest of `ipam`, which goes into the result as it is. */
+/** The other keys of `ipam`, which are copied to the result. */
 function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
   try {
     const { routes, dns } = decodeResultOf("1.1.0", { routes: member(ipam, "routes"), dns: member(ipam, "dns") })

@@ -30,9 +30,9 @@ const CLASS = 0x10001
 const MAX_PRIORITY = 0xffff
 
 /**
- * Redirects everything that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add dev
- * LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. An existing hook of another program is used,
- * after its filters: these do not see what comes out of the other link. Throws `CniError`.
+ * Redirects all packets that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add
+ * dev LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. An existing hook of another program is
+ * used, after its filters: these do not see the packets that leave the other link. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
   orCannot(`Cannot redirect the packets that "${link.name}" receives to "${to.name}"`, () => {
@@ -62,7 +62,7 @@ function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: numbe
   return { parent: isClsact ? CLSACT_INGRESS : INGRESS_HANDLE, priority }
 }
 
-/** Checks that everything that a link receives goes to another one. Throws `CniError`. */
+/** Checks that all packets that a link receives are redirected to another one. Throws `CniError`. */
 export function checkRedirect(route: NetlinkSocket, link: Link, to: Link): void {
   const found = listReceiveFilters(route, link)
   if (found.some((filter) => matchesAll(filter) && redirectsOf(filter)[0] === to.index)) return
@@ -84,7 +84,7 @@ export interface Place extends IfbOwner {
 }
 
 /**
- * Removes the limits of an attachment at one place: its own, upstream's, and what upstream's DEL leaves, including a
+ * Removes the limits of an attachment at one place: its own, upstream's, and leftovers of upstream's DEL, including a
  * filter without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is not
  * an error.
  */

@@ -118,7 +118,7 @@ function reasonOf(route: NetlinkSocket, device: Device, kind: string, cause: unk
   return `it has a qdisc of another program: ${found}; "tc qdisc del dev ${device.name} root" removes it`
 }
 
-/** Compares what limits a link with what shall limit it. Throws a `CniError` that names the first difference. */
+/** Compares the limits of a link with the configured ones. Throws a `CniError` that names the first difference. */
 export function checkShaper(route: NetlinkSocket, device: Device, { subnets, ...shape }: Shape): void {
   const { limit } = shape
   const found = findQdisc(route, device, TC_H_ROOT)

@@ -35,9 +35,8 @@ import {
 const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
- * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` takes them for the
- * host's own. Only the table `nat` of iptables knows which of them are a service's: kube-proxy accepts these at its
- * beginning.
+ * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` matches them. Only
+ * the table `nat` of iptables distinguishes them: at its beginning kube-proxy accepts packets to services.
  */
 export function hasServiceAddresses(): boolean {
   return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest question; every link with an MTU for IPv4 has the directory

@@ -82,7 +82,7 @@ export interface PortmapSpec {
   openedLink: string | undefined
 }
 
-/** Values of the configuration that tell DEL where to look first. They may be missing or wrong. */
+/** Hints from the configuration: the places that DEL searches first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
   /** Of the container. */

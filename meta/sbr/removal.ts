@@ -11,7 +11,7 @@ import {
 import { FAMILIES, keyOf } from "../../pkg/types/mod.ts"
 import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
 
-/** The interface whose rules are removed, as far as it is known. */
+/** The interface whose rules are removed, with the known attributes. */
 export interface Sources {
   link: Link | undefined
   /** Its present or former addresses. */
@@ -23,9 +23,9 @@ export interface Sources {
 }
 
 /**
- * Returns the rules of an interface: rules for one of its addresses that were added here, or lead to the configured
- * table or to one with routes of this interface only; and rules added here for an address that no interface has any
- * more. Throws `NetlinkError`.
+ * Returns the rules of an interface: rules for one of its addresses that were added here, or select the configured
+ * table or one with routes of this interface only; and rules added here for an address that no interface has. Throws
+ * `NetlinkError`.
  */
 export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
   const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]

@@ -22,7 +22,7 @@ import type { SbrConfig } from "./config.ts"
 const FIRST_TABLE = 100
 /**
  * The table that stores for DEL the routes that ADD removes from table main and no address uses, such as a default
- * route through another gateway than the configured one. No rule leads to it.
+ * route through another gateway than the configured one. No rule selects it.
  */
 export const TABLE_OF_UNUSED = 67_000
 /** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that is added without one. */

@@ -63,7 +63,7 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; greedy or not makes no difference here. */
+/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; greediness has no effect here. */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)

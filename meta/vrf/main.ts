@@ -111,7 +111,7 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
   throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
 }
 
-/** Its tables are looked up by rules that come after the kernel's own for VRFs: none of both would work. */
+/** sbr's rules run after the kernel's rule for VRFs, so neither plugin would work. */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of FAMILIES) {

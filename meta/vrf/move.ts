@@ -43,7 +43,7 @@ const IFF_LOWER_UP = 0x10000
  * also from a link that is down.
  */
 interface Losable {
-  /** Routes of the table that the link leaves, which go to the one that it comes to. */
+  /** Routes to move from the link's former table to its new one. */
   routes: RouteSpec[]
   /** Routes of other tables, which they go back to. */
   otherRoutes: RouteSpec[]

@@ -63,7 +63,7 @@ export function checkMac(link: Link, { mac }: Interface): void {
   if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
 }
 
-/** Checks that a link has the MAC and the MTU in a result, as far as it has them. Throws `CniError`. */
+/** Checks that a link has the MAC and the MTU of a result, if the result has them. Throws `CniError`. */
 export function checkInterface(link: Link, recorded: Interface): void {
   checkMac(link, recorded)
   const { mtu } = recorded

@@ -5,7 +5,7 @@ import { CniError, Code } from "../types/mod.ts"
 /**
  * The kinds of containers' interfaces, with the link that has the owner's alias. "host": the host's end of the pair,
  * where GC finds it without the container's namespace. "container": the interface itself, which the kernel deletes with
- * its namespace. `module`: what to load if the kernel does not have the kind; STATUS checks this for kinds that are
+ * its namespace. `module`: the module to load if the kernel lacks the kind; STATUS checks this for kinds that are
  * created on a parent, or that refuse a group's MAC.
  */
 export const interfaceKinds = {
@@ -27,8 +27,8 @@ const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const s
 type Kind = InterfaceKind | keyof typeof otherKinds
 
 /**
- * Throws `CniError` if the kernel does not have a kind, as far as that can be determined. The request cannot create a
- * link: a group's MAC is invalid, and ipvlan, which does not check it, needs a parent. It loads the module, like ADD.
+ * Throws `CniError` if the kernel provably lacks a kind. The request cannot create a link: a group's MAC is invalid,
+ * and ipvlan, which does not check it, needs a parent. It loads the module, like ADD.
  */
 export function requireKind(host: NetlinkSocket, kind: Kind): void {
   if (moduleOf(kind) === undefined) return

@@ -33,8 +33,8 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 
 /**
  * Returns a container's namespace for a DEL that changes objects without an owner in it. Returns `undefined` if it no
- * longer exists, or the path now leads to another container's namespace, as /proc/PID/ns/net can: its interfaces then
- * have another owner. Throws `CniError` and `NetlinkError`.
+ * longer exists, or the path, such as /proc/PID/ns/net, is now another container's namespace: its interfaces then have
+ * another owner. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({
   namespace,

@@ -41,7 +41,7 @@ const tupleAttributes = attrs({
 /** `CTA_*`: an entry of the table, with its two directions before and after translation. */
 export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2, tupleAttributes] })
 
-/** `CTA_STATUS`: whether an answer has come, `IPS_SEEN_REPLY`. */
+/** `CTA_STATUS`: whether an answer has arrived, `IPS_SEEN_REPLY`. */
 const statusAttributes = attrs({ status: [3, u32be] })
 const SEEN_REPLY = 2
 

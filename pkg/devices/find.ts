@@ -115,8 +115,8 @@ export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | 
 
 /**
  * Whether a missing device may be in a namespace that its container created. The original namespace must exist. The
- * device must be hardware, or a pair's end whose other end is on the host and leads to another namespace. The kernel
- * reuses the nsids of deleted namespaces. Throws `NetlinkError`.
+ * device must be hardware, or a pair's end whose other end is on the host and has its peer in another namespace. The
+ * kernel reuses the nsids of deleted namespaces. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
   if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false

@@ -120,7 +120,7 @@ export interface Engine {
   /** Returns the offset of `sought` at or after `from`; -1 if it does not occur. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
-  /** Returns the milliseconds of a clock that never goes back. Its start differs by back end. */
+  /** Returns the milliseconds of a monotonic clock. Its start differs by back end. */
   monotonicMs(): number
   /** Frees reference cycles: a long-running process must call it. */
   collectGarbage(): void

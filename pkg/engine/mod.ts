@@ -1,7 +1,7 @@
 /**
- * The door to the engine: the only room that knows one. `Engine` has everything that a plugin needs from outside. The
- * build for the native host uses `native.ts`, the npm package `node.ts`, everything else `bun.ts` ("imports" of
- * package.json).
+ * The interface to the engine; no other package depends on an engine. `Engine` has everything that a plugin needs from
+ * outside. The build for the native host uses `native.ts`, the npm package `node.ts`, everything else `bun.ts`
+ * ("imports" of package.json).
  *
  * System calls go through `pkg/libc`, which throws errors with names; text, digests and the positions of stack traces
  * are for every room.

@@ -22,7 +22,7 @@ export interface Execution {
 /** Environment variables; `undefined` is absent. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** More than any result or log, and the limit for what a plugin reads; a plugin that prints more is killed. */
+/** The limit for a plugin's output, above any result or log, and for its input. A plugin that prints more is killed. */
 const outputLimit = 16 << 20
 
 /** The waits between six attempts to start a file that is still being written: five seconds in all. */
@@ -86,7 +86,7 @@ function runOnce({ path, args = [], env, stdin, timeoutMs }: Execution): Ended {
 }
 
 /**
- * Returns the reason why a file could not be started, in the words that callers know: "fork/exec PATH: permission
+ * Returns the reason why a file could not be started, in Go's words, which callers compare: "fork/exec PATH: permission
  * denied".
  */
 function startFailure(path: string, error: unknown): string {

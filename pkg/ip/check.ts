@@ -12,7 +12,7 @@ import {
 import { type Cidr, CniError, Code, familyOf, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
 import { planRoutes } from "./result.ts"
 
-/** Returns the error of a CHECK: what is expected, and what was found. */
+/** Returns the error of a CHECK, with the expected value and the found one. */
 export function mismatch(what: string, expected: string, found: string): CniError {
   return new CniError(Code.Internal, `Check of ${what} failed: expected ${expected}, found ${found}`)
 }

@@ -1,5 +1,5 @@
 /**
- * Addresses, links and routes as plugins need them: the rooms below, joined to what an attachment is made of.
+ * Addresses, links and routes of attachments, on top of the packages below.
  *
  * @example
  * const name = createVethPair(host, { sandbox, ifName: "eth0", master: bridge.index })

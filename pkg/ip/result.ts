@@ -81,7 +81,7 @@ function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
 
 /**
  * Returns the scope of a route. Versions before 0.3.0 have no scope: there the gateway "0.0.0.0" is the only sign that
- * a destination is on the link. Only a route of scope link can lead to the gateway of another.
+ * a destination is on the link. Only a route of scope link can reach the gateway of another.
  */
 function scopeOf({ scope, gw }: Route): number | undefined {
   return scope ?? (gw !== undefined && gatewayOf(gw) === undefined ? RouteScope.Link : undefined)

@@ -24,7 +24,7 @@ export interface Programs {
 /**
  * Finds `iptables-save` and `iptables-restore`, or the `ip6tables` ones. With "legacy", `iptables-legacy-…` comes
  * first; without those, `iptables` is used unless it is known to be the nft variant. Undefined if one of them is
- * missing. Only looks at files; whether the kernel supports their requests shows when they run.
+ * missing. Only looks at files; it is unknown whether the kernel supports their requests.
  */
 export function findPrograms(
   family: Family,

@@ -92,7 +92,7 @@ interface FailedProgram {
 }
 
 /**
- * Returns the error for a failed program: what could not be done, the refused line of the input, and the program's own
+ * Returns the error for a failed program: the failed action, the refused line of the input, and the program's own
  * words; the details name the kernel features that the line needs. The line number comes from the program's words,
  * which are used only for the message.
  */

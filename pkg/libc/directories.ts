@@ -12,7 +12,8 @@ export function removeDirectory(path: string): void {
 }
 
 /**
- * Removes a directory if it is empty. Returns whether it is gone; never throws, since an exception would be expensive.
+ * Removes a directory if it is empty. Returns whether it no longer exists; never throws, since an exception would be
+ * expensive.
  */
 export function tryRemoveDirectory(path: string): boolean {
   const answer = engine.rmdir(path)

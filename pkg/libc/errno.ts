@@ -241,7 +241,7 @@ export function errnoNumber(name: ErrnoName): number {
   return name === "ENOTSUPP" ? ENOTSUPP : errors.findIndex(([known]) => known === name)
 }
 
-/** The name of an error number, "ENOENT"; "errno 1234" when the table does not know it. */
+/** The name of an error number, "ENOENT"; "errno 1234" if it is not in the table. */
 export function errnoName(errno: number): string {
   return errno === ENOTSUPP ? "ENOTSUPP" : errors[errno]?.[0] || `errno ${errno}`
 }

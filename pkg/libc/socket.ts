@@ -89,10 +89,10 @@ export function receive(fd: Fd, into: Uint8Array, flags: number, sender: Netlink
 }
 
 /**
- * Closes a socket without waiting for the cleanup in the kernel. The socket goes into the queue of a pair that nothing
- * holds but that queue; the kernel's collector of such pairs finds it at once and closes it, on a thread of the
- * kernel's (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within this close(2), so no time is saved. Throws
- * `SyscallError`; the socket is then as before.
+ * Closes a socket without waiting for the cleanup in the kernel. The socket is put into the queue of a socket pair that
+ * only this queue refers to. The kernel's collector of such pairs finds it at once and closes it in a kernel thread
+ * (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within this close(2), so no time is saved. Throws `SyscallError`;
+ * the socket is then as before.
  */
 export function leaveToKernel(fd: Fd): void {
   const pair = new Int32Array(2)

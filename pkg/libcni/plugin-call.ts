@@ -20,7 +20,7 @@ interface PluginCall {
 }
 
 /**
- * Runs one plugin for one operation and returns its stdout. Its stderr goes to the runtime's when it has ended, unless
+ * Runs one plugin for one operation and returns its stdout. Its stderr is written to the runtime's when it ends, unless
  * the error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
  * `requirePlugin`.
  */

@@ -21,8 +21,8 @@ export function newStop(): Stop {
 }
 
 /**
- * Returns a signal that aborts with the first of these, with its reason, until it is disposed; earlier arguments come
- * first.
+ * Returns a signal that aborts with the first of these signals and with its reason, until it is disposed. Of signals
+ * that have already aborted, the first argument's reason is used.
  */
 export function anyOf(...signals: readonly (AbortSignal | undefined)[]): Stop & Disposable {
   const stop = newStop()

@@ -171,7 +171,7 @@ const encodedSkeletons = {
 }
 
 /**
- * Removes the elements that are sought. The next one in the queue becomes active; the table is removed with the last
+ * Removes the matching elements. The next one in the queue becomes active; the table is removed with the last
  * container. Throws `NetlinkError`.
  */
 export function planRemoval(

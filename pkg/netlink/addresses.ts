@@ -27,7 +27,7 @@ export const IFA_F_MANAGETEMPADDR = 0x100
 /** The flags that a request to add an address may carry, <linux/if_addr.h>. */
 const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 
-/** struct ifaddrmsg, and what follows it. */
+/** struct ifaddrmsg, and the attributes after it. */
 const addressHeader = struct({ family: u8, prefix: u8, flags: u8, scope: u8, index: u32 })
 const addressAttributes = attrs({
   address: [1, bytes], // the peer on a point-to-point link, else the same as `local`

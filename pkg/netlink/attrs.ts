@@ -8,7 +8,7 @@ const NLA_TYPE_MASK = 0x3fff
 /** The length of struct nlattr in bytes. */
 export const HEADER = 4
 
-/** An attribute that no table knows. It is kept, so that it can be sent back or inspected. */
+/** An attribute that is in no table. It is kept, so that it can be sent back or inspected. */
 export interface UnknownAttribute {
   type: number
   payload: Uint8Array

@@ -28,7 +28,7 @@ export interface WholeCodec<T> {
   decode(bytes: Uint8Array): T
 }
 
-/** The type that a codec, or a table of attributes, stands for. */
+/** The type of a codec's or an attribute table's values. */
 export type Infer<C> = C extends WholeCodec<infer T> ? T : never
 
 /** The error for bytes that do not have the expected format. */

@@ -8,8 +8,8 @@ import type { NetlinkSocket } from "./socket.ts"
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
 
 /**
- * Whether an error means that the kernel lacks an address family: it does not know the request (`EOPNOTSUPP`) or the
- * family of rules (`EAFNOSUPPORT`).
+ * Whether an error means that the kernel lacks an address family: it lacks the request (`EOPNOTSUPP`) or the family of
+ * rules (`EAFNOSUPPORT`).
  */
 export function isNoFamily(error: unknown): boolean {
   return isErrno(error, ...NO_FAMILY)

@@ -27,8 +27,8 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
 }
 
 /**
- * Deletes links one by one, also in the namespace that the socket's own knows by `nsid`, where links cannot be given a
- * group. Throws like `deleteLinks`.
+ * Deletes links one by one, also in the namespace with this `nsid`, where links cannot get a group. Throws like
+ * `deleteLinks`.
  */
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {

@@ -154,8 +154,8 @@ export function toSetLink(which: string | NamedLink, change: LinkChange): Reques
 }
 
 /**
- * Deletes a link, and the peer of a veth, like `ip link del`; in the namespace that the socket's own knows by `nsid`,
- * if given. Throws `ENODEV` if the link does not exist.
+ * Deletes a link, and the peer of a veth, like `ip link del`; in the namespace with this `nsid`, if given. Throws
+ * `ENODEV` if the link does not exist.
  */
 export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })

@@ -166,7 +166,7 @@ export const linkKinds = {
   dummy: attrs({}),
   ifb: attrs({}),
   vrf: attrs({ table: [1, u32] }), // IFLA_VRF_TABLE
-  /** `IFLA_TUN_*`: what the kernel reports of a tun or a tap, which only ioctl(2) can create. */
+  /** `IFLA_TUN_*`: the kernel's attributes of a tun or a tap, which only ioctl(2) can create. */
   tun: attrs({
     owner: [1, u32],
     group: [2, u32],

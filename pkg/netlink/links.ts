@@ -86,10 +86,7 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/**
- * Returns a link of the namespace that the socket's own knows by this nsid; undefined if either no longer exists.
- * Throws `NetlinkError`.
- */
+/** Returns a link of the namespace with this nsid; undefined if either no longer exists. Throws `NetlinkError`. */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }

@@ -18,9 +18,9 @@ export function decodeLongLink<A extends object>(payload: Uint8Array, table: Who
 /**
  * Returns the attributes of a link. The kernel writes a nest of more than 64 KiB with its length cut to 16 bits, and a
  * container can create such nests: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and before Linux
- * 5.18 alternative names. After the wrong length come bytes of the container's choice, which would pass for attributes
- * of the kernel. They are not read: settings that may be so long are unknown, as is everything after them except the
- * kind. Throws `DecodeError`.
+ * 5.18 alternative names. After the wrong length follow bytes that the container chose, which look like attributes of
+ * the kernel. They are not read: settings that may be so long are unknown, as is everything after them except the kind.
+ * Throws `DecodeError`.
  */
 export function decodeAttributes<A extends object>(found: Uint8Array, table: WholeCodec<A>): A {
   for (let at = 0; found.length - at > MAX_LENGTH; at = endAt(found, at)) {

@@ -23,7 +23,7 @@ export const NLMSG_OVERRUN = 4
 
 const HEADER = 16
 
-/** struct nlmsghdr without its length, and what follows it. */
+/** struct nlmsghdr without its length, and the payload. */
 export interface Message {
   type: number
   flags: number

@@ -11,7 +11,7 @@ import type { NetlinkSocket } from "./socket.ts"
 const RTM_GETNEIGH = 30
 export const NeighbourState = { Reachable: 0x02, Stale: 0x04, Failed: 0x20, NoArp: 0x40, Permanent: 0x80 } as const
 
-/** struct ndmsg, and what follows it. */
+/** struct ndmsg, and the attributes after it. */
 const neighbourHeader = struct({ family: u8, pad1: u8, pad2: u16, index: u32, state: u16, flags: u8, type: u8 })
 const neighbourAttributes = attrs({ ip: [1, bytes], mac: [2, mac], master: [9, u32] }, { keepsUnknown: false })
 const neighbourPayload = payloadOf(neighbourHeader, neighbourAttributes)
@@ -52,8 +52,8 @@ export interface ForwardingEntry {
 }
 
 /**
- * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined where the
- * bridge does not know it. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
+ * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined if it is not
+ * there. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
  */
 export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac: string): ForwardingEntry | undefined {
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { mac, master: bridge.index })

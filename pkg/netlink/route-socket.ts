@@ -34,13 +34,13 @@ export class RouteSocket extends NetlinkSocket {
   }
 }
 
-/** struct rtgenmsg, padded, and what follows it; <linux/net_namespace.h>. */
+/** struct rtgenmsg, padded, and the attributes after it; <linux/net_namespace.h>. */
 const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], fd: [3, u32] }))
 
 /**
- * Returns the nsid by which the socket's namespace knows another one, given by a descriptor, like `ip netns list-id`.
- * `linkNetnsId` of a link has this number; it says where the link's peer is. Undefined if there is none; then no link
- * of the socket's namespace has a peer there. Throws `EINVAL` for a descriptor of something else.
+ * Returns the nsid of another namespace, given by a descriptor, in the socket's namespace, like `ip netns list-id`.
+ * `linkNetnsId` of a link is the nsid of its peer's namespace. Returns undefined without an nsid; then no link of the
+ * socket's namespace has a peer there. Throws `EINVAL` for a descriptor of something else.
  */
 export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }

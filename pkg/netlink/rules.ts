@@ -16,7 +16,7 @@ const RTM_GETRULE = 34
 export const RuleAction = { ToTable: 1, Blackhole: 6, Unreachable: 7, Prohibit: 8 } as const
 const FIB_RULE_INVERT = 2
 
-/** struct fib_rule_hdr, <linux/fib_rules.h>, and what follows it. */
+/** struct fib_rule_hdr, <linux/fib_rules.h>, and the attributes after it. */
 const ruleHeader = struct({
   family: u8,
   dstPrefix: u8,

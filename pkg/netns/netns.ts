@@ -94,8 +94,8 @@ export class Netns implements Disposable {
 
   /**
    * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 when the
-   * path does not exist or is not a network namespace. Code 3 would tell the runtime that there is nothing to clean up,
-   * but leases and the work of earlier plugins outlive the namespace.
+   * path does not exist or is not a network namespace. With code 3 the runtime would skip the cleanup, but leases and
+   * objects of earlier plugins outlive the namespace.
    */
   static open(place: string | NamespaceFile): Netns {
     const path = pathOf(place)

@@ -34,7 +34,7 @@ export function attributesOf({ payload }: Message): Uint8Array {
   return payload.subarray(NFGENMSG_SIZE)
 }
 
-/** Returns the result of `read`; undefined if the kernel knows no such table, chain, set or element. */
+/** Returns the result of `read`; undefined if the table, chain, set or element does not exist. */
 export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }

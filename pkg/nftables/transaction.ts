@@ -137,8 +137,8 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
 }
 
 /**
- * Makes changes by `quick`, which depends on nothing that was read, such as new elements of existing sets. If the way
- * does not exist, or it is refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
+ * Makes changes by `quick`, which does not depend on the rule set's content, such as new elements of existing sets. If
+ * `quick` is undefined or refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
  * `NetlinkError`.
  *
  * @example

@@ -20,7 +20,7 @@ import { serve } from "./serve.ts"
 
 /**
  * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Delegates in `delegates` run
- * in this process if `CNI_PATH` leads to a file of the same build. Nothing is ever waited for.
+ * in this process if `CNI_PATH` has them as files of the same build. The call never waits.
  *
  * @example if (import.meta.main) runPlugin(ptp)
  */

@@ -29,7 +29,7 @@ export interface Restoring<C> {
   readonly attachments: readonly Restorable<C>[]
   /** Only report what is missing. */
   readonly isDry: boolean
-  /** Flush the tracked flows that began without rules also where all rules are there by now. */
+  /** Flushes the tracked flows that began without rules, even if all rules exist now. */
   readonly flows: boolean
   /** Only move rules from nf_tables to iptables: missing objects are not restored. */
   readonly toIptables: boolean

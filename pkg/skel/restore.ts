@@ -32,7 +32,7 @@ export const RESTORE_ARGUMENT = "restore"
 /** The input on stdin: the attachments of all networks that the plugin is in, in the order of their ADDs. */
 export interface RestoreRequest {
   readonly dryRun: boolean
-  /** Flush the flows that began without rules also where all rules are there by now. */
+  /** Flushes the flows that began without rules, even if all rules exist now. */
   readonly flows?: boolean
   /** Also restore objects inside containers. */
   readonly containers?: boolean

@@ -1,6 +1,6 @@
 import { CniError, Code } from "./error.ts"
 
-/** A reader for each key that a plugin knows; it returns `undefined` for an invalid value. */
+/** A reader for each supported key; it returns `undefined` for an invalid value. */
 export type CniArgReaders = Readonly<Record<string, (value: string) => unknown>>
 
 /** The result of `readCniArgs`: one property for each known key that was given. */
@@ -24,7 +24,7 @@ export function parseCniArgs(text: string): Map<string, string> {
 }
 
 /**
- * Reads the keys of `CNI_ARGS` that a plugin knows; case matters. Another key is an error unless the text also has
+ * Reads the supported keys of `CNI_ARGS`; case matters. Another key is an error unless the text also has
  * `IgnoreUnknown=1` (or `true`). Throws code 4 naming the pair.
  *
  * @example readCniArgs("IgnoreUnknown=1;MAC=0a:00:00:00:00:01", { MAC: parseMac }) // { MAC: Uint8Array }

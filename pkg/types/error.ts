@@ -24,9 +24,9 @@ export interface ErrorObject {
 }
 
 /**
- * The one error that leaves a plugin. `message` says what could not be done, to what, and why; `details` has the rest,
- * by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, however often the
- * error was wrapped.
+ * The one error that leaves a plugin. `message` names the failed action, its object, and the reason; `details` has the
+ * rest, by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, however
+ * often the error was wrapped.
  */
 export class CniError extends Error {
   override readonly name = "CniError"

@@ -19,10 +19,10 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Adds the reverse of a change; `what` names the change, for the log. It stands on the line after a change that is
-   * made whole or not at all, and before one that may be made in part: `revert` then accepts that nothing is there. A
-   * change that is made whole or not at all, but whose answer may be lost, is the third argument: its reverse is added
-   * when it returns, and when it throws that the answer was lost. Returns what the change returns.
+   * Adds the reverse of a change; `what` names the change, for the log. The call follows a change that is atomic, and
+   * precedes one that may be partial: `revert` then accepts missing objects. An atomic change whose answer may be lost
+   * is the third argument: its reverse is added when it returns, and when it throws that the answer was lost. Returns
+   * what the change returns.
    */
   defer(what: string, revert: () => void): void
   defer<T>(what: string, revert: () => void, change: () => T): T

@@ -104,7 +104,7 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
 /**
  * Whether the bridge's MAC was set explicitly, even to the same value. Otherwise it follows the lowest MAC of the
  * ports, and containers lose their gateway when a port is added or removed. False if /sys is unreadable or belongs to
- * another namespace. Setting it again would make the kernel forget all neighbors on the bridge.
+ * another namespace. If it were set again, the kernel would drop all neighbors on the bridge.
  */
 function isMacFixed({ name, mac }: Link): boolean {
   return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET

@@ -114,7 +114,8 @@ export function isSelected(selector: Selector, link: Link): boolean {
 }
 
 /**
- * Like `isSelected`, as far as the link shows: only newer kernels report the bus of a device, and not for all devices.
+ * Like `isSelected`, by the link's attributes only: only newer kernels report the bus of a device, and not for all
+ * devices.
  */
 export function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
   return !selector || selector.by === "path" || isSelected(selector, link)

@@ -34,8 +34,8 @@ export const vlan = defineInterfacePlugin<VlanConfig, Link>({
 })
 
 /**
- * Creates the interface on its master: only the kernel knows whether the VLAN is taken, and the ADD leases no address
- * if it is. Throws `CniError`.
+ * Creates the interface on its master: only the kernel can detect that the VLAN is in use, and then the ADD must lease
+ * no address. Throws `CniError`.
  */
 export function createVlan(attaching: Attaching, config: VlanConfig): Link {
   const parent = requireMaster(attaching, config)

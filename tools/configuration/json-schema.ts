@@ -9,7 +9,7 @@ const dialect = "http://json-schema.org/draft-07/schema#"
 
 /** The strictness of a schema. */
 export interface SchemaOptions {
-  /** Whether to refuse keys that no plugin knows. By default they are accepted, as the plugins accept them. */
+  /** Whether to reject unknown keys. By default they are accepted, as the plugins accept them. */
   readonly strict?: boolean
 }
 

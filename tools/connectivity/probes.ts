@@ -10,10 +10,7 @@ import { connectTcp, type Failure, type Place } from "./sockets.ts"
 /** The outcome of a probe. */
 export interface Outcome {
   readonly outcome: "ok" | "failed" | "skipped"
-  /**
-   * The reason why the probe failed or was skipped. For a successful probe: what it measured, if that is more than an
-   * answer.
-   */
+  /** The reason why the probe failed or was skipped. For a successful probe: its measurement, if any. */
   readonly reason?: string
 }
 

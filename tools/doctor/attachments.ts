@@ -16,7 +16,7 @@ export const checkComplete: Check = (input) =>
       ...missingLease(one, input),
     ])
 
-/** Returns the common part of findings about one attachment that a new ADD mends. */
+/** Returns the common part of findings about one attachment that a new ADD repairs. */
 export function about(one: NodeAttachment, input: DoctorInput) {
   return {
     severity: "error" as const,

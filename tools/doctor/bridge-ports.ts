@@ -173,7 +173,7 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
     ]
   })
 
-/** Finds permanent forwarding entries for MACs of containers that lead to another port or to the host. */
+/** Finds permanent forwarding entries that send frames for containers' MACs to another port or to the host. */
 export const checkFixedEntries: Check = ({ examined, hostTables, node }) => {
   const byMac = new Map(
     [...hostTables.fixedEntries].map(([bridge, entries]) => [bridge, Map.groupBy(entries, ({ mac }) => mac)] as const),

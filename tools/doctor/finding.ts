@@ -36,14 +36,12 @@ import { type Command, sh } from "./remedy.ts"
  */
 export interface Finding {
   readonly rule: FindingName
-  /**
-   * "error": something does not work, or will not. "warning": it works, but something differs from what it should be.
-   */
+  /** "error": something does not work, or will not. "warning": it works, but a setting is not as intended. */
   readonly severity: "error" | "warning"
   /** The network that the finding concerns, if any. */
   readonly network?: string
   /**
-   * The object to mend, which several affected objects share: "bridge cni0", "table ip cni_masquerade",
+   * The faulty object, which several affected objects share: "bridge cni0", "table ip cni_masquerade",
    * "net/ipv4/ip_forward". A finding without a cause is not joined with others.
    */
   readonly cause?: string
@@ -55,7 +53,7 @@ export interface Finding {
   readonly ofMany?: (count: number) => string
   /** The consequence. */
   readonly why: string
-  /** The remedy: a command to paste, created by `sh`, or a sentence if no command mends the fault. */
+  /** The remedy: a command to paste, created by `sh`, or a sentence if no command repairs the fault. */
   readonly remedy: string | Command
   /** A note about the command. */
   readonly note?: string

@@ -182,7 +182,7 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
 }
 
 /**
- * Returns the commands that restore an interface's name. The link goes down for it, and so loses its routes and IPv6
+ * Returns the commands that restore an interface's name. This takes the link down, so it loses its routes and IPv6
  * addresses.
  */
 export function renameCommands(

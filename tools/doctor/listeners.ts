@@ -77,7 +77,7 @@ function socketsIn(file: string): { port: number; inode: string }[] {
   }
 }
 
-/** Returns the processes with one of these sockets, as far as this user may read them. */
+/** Returns the processes with one of these sockets that this user may read. */
 function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string; isReserving: boolean }[] {
   const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
   return readDirectory("/proc")

@@ -106,8 +106,8 @@ function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
 }
 
 /**
- * Whether no container can use the remains. No link on the host may lead to the container. Also, the recorded namespace
- * must be missing, or only rules without a namespace name the container.
+ * Reports whether no container can use the leftovers. No link on the host may have its peer in the container. Also, the
+ * recorded namespace must be missing, or only rules without a namespace name the container.
  */
 export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
   if (link !== undefined) return false

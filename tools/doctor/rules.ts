@@ -87,7 +87,9 @@ function lookUpMain(family: Family): Command {
     : sh`ip rule add priority 32766 lookup main`
 }
 
-/** The host's rules that lead nowhere what containers send outside, or what the host sends to them. */
+/**
+ * Finds rules of the host that drop or divert packets from containers to the outside, or from the host to containers.
+ */
 export const checkHostRules: Check = (input) => {
   const { examined, hostTables } = input
   if (hostTables.rules.length === 0) return []

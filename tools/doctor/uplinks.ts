@@ -94,7 +94,7 @@ export const checkUplinkState: Check = (input) => {
   return [...found, ...closedUplinks(input)].slice(0, 1)
 }
 
-/** Finds a host whose only uplink was set down: the interface has its address, and the routes are gone. */
+/** Finds a host whose only uplink was set down: the interface has its address, but its routes were deleted. */
 function closedUplinks(input: DoctorInput): Finding[] {
   const { node, examined } = input
   const own = new Set(containerLinks(input))

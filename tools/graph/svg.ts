@@ -125,9 +125,7 @@ function trunk(
   return `<path class="wire" d="${paths.join("")}"/>`
 }
 
-/**
- * Draws the line from a segment to the uplink of its containers' packets, with a label for what happens to them there.
- */
+/** Draws the line from a segment to the uplink of its containers' packets, with a label for the masquerade. */
 function uplinkLine(
   { segment, y }: { segment: Segment; y: number },
   uplinks: ReadonlyMap<string, number>,

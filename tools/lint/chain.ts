@@ -21,7 +21,7 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
   checkReach(network, findings)
 }
 
-/** The newest version to recommend, "" for none: plugins of other suites, and Multus, may know none above 1.0.0. */
+/** The newest version to recommend, "" for none: plugins of other suites, and Multus, may support at most 1.0.0. */
 function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
   const foreign = entries.flatMap(foreignPlugins)[0]
   if (foreign !== undefined)

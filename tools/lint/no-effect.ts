@@ -3,7 +3,7 @@ import { itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry } from "./network.ts"
 
-/** Rules on keys that plugins know and do not read where they stand. */
+/** Rules on known keys in places where plugins do not read them. */
 export function checkNoEffect(entry: Entry, findings: Findings): void {
   checkUnusedIpam(entry, findings)
   checkArgs(entry, findings)

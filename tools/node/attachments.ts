@@ -19,8 +19,8 @@ export interface NodeAttachment extends Owner {
   /** The path of the container's namespace. Undefined if no record has it. */
   readonly netns?: string | undefined
   /**
-   * The recorded path, if it no longer leads to the namespace and a process still runs in the namespace. `netns` is
-   * then the path of that process.
+   * The recorded path, if it is no longer the namespace's and a process still runs in the namespace. `netns` is then
+   * the path of that process.
    */
   readonly lostPath?: string | undefined
   /** Whether a namespace exists at the path. Undefined if unknown. */
@@ -31,7 +31,10 @@ export interface NodeAttachment extends Owner {
   readonly ports: readonly string[]
   /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
-  /** Requested ports that lead to another interface of the same container. A port leads to one address at a time. */
+  /**
+   * Requested ports that are forwarded to another interface of the same container. A port has one destination at a
+   * time.
+   */
   readonly standbyPorts?: readonly string[] | undefined
   /** The host's end, or the link inside the container if the host has no end. */
   readonly link?: NodeLink | undefined
@@ -42,7 +45,7 @@ export interface NodeAttachment extends Owner {
   readonly addedMs?: number | undefined
   readonly cached?: CacheEntry | undefined
   readonly result?: Result | undefined
-  /** The reasons why it is an orphan, as sentences. Empty if its container lives, as far as is known. */
+  /** The reasons why it is an orphan, as sentences. Empty unless its container is known to be deleted. */
   readonly orphan: readonly string[]
 }
 

@@ -56,8 +56,8 @@ const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 const TOLD = NeighbourState.Permanent | NeighbourState.Failed
 
 /**
- * Reads the host's route to each address, and whether each bridge knows its own MAC, with one request each. Throws
- * `NetlinkError`.
+ * Reads the host's route to each address, and whether each bridge's forwarding database has its own MAC, with one
+ * request each. Throws `NetlinkError`.
  */
 export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
   using host = RouteSocket.open()

@@ -27,7 +27,7 @@ import { type FilterView, readBaseChains } from "./packet-filter.ts"
 /** The present state of the namespace of one or more attachments. A list is undefined if it was too long to read. */
 export interface Inside {
   readonly path: string
-  /** The namespace's inode. Two paths may lead to one namespace. */
+  /** The namespace's inode. Two paths may be the same namespace. */
   readonly inode: bigint
   readonly links: readonly BriefLink[] | undefined
   readonly addresses: readonly Address[] | undefined

@@ -58,7 +58,7 @@ export interface NodeLink {
         readonly state: number
         readonly isIsolated: boolean
         readonly isHairpin: boolean
-        /** Undefined for a setting that the kernel does not know. */
+        /** Undefined for a setting that the kernel lacks. */
         readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
       }
     | undefined

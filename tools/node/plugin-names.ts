@@ -2,7 +2,7 @@ import { findPluginName, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 
-/** Returns the name of the plugin that a network's `type` leads to. */
+/** Returns the name of the plugin for a network's `type`. */
 export type NameOf = (type: string) => string
 
 /**

@@ -27,7 +27,7 @@ export function isKnown({ known }: Bits): boolean {
   return known.every((byte) => byte === 0xff)
 }
 
-/** Returns the bits that both values know and agree on. The others are unknown. */
+/** Returns the bits that are known and equal in both values. The others are unknown. */
 export function agreeing(one: Bits, other: Bits, what: string): Bits {
   const known = one.known.map(
     (byte, at) => byte & (other.known[at] ?? 0) & ~((one.value[at] ?? 0) ^ (other.value[at] ?? 0)),

@@ -133,7 +133,7 @@ export class ChainWalk {
     else if (action.kind !== "return") may(`change its ${action.kind}`)
   }
 
-  /** Evaluates the chain to which a rule may jump. A chain without effect makes no difference. */
+  /** Evaluates the chain to which a rule may jump. A chain without effect is ignored. */
   #perhapsJump(rule: FoundRule, chain: string, because: string, may: (what: string) => void, depth: number): void {
     const walk = new ChainWalk(this.#questions, this.#table, this.packet)
     const end = walk.#chain(chain, depth + 1)

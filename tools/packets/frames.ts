@@ -123,7 +123,9 @@ export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<N
 /** `IFLA_BR_NF_CALL_IPTABLES` and `IFLA_BR_NF_CALL_IP6TABLES`, <linux/if_link.h> */
 const ownFiltering = attrs({ ip4: [36, u8], ip6: [37, u8] })
 
-/** Whether a route leads to an attachment's end on the host, its bridge, or a device on top of the bridge. */
+/**
+ * Reports whether a route's device is an attachment's end on the host, its bridge, or a device on top of the bridge.
+ */
 export function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {
   if (link === undefined || link.nsid !== undefined || link.kind !== "veth") return true
   const end = link.master ?? link.index

@@ -5,7 +5,7 @@ import type { Packet } from "./packet.ts"
 export interface Hop {
   readonly where: "container" | "bridge" | "port" | "host" | "filter" | "tc" | "nat" | "end"
   readonly what: string
-  /** "no": the packet ends here. "perhaps": it depends on what is not known here. */
+  /** "no": the packet ends here. "perhaps": it depends on unknown data. */
   readonly passes: "yes" | "no" | "perhaps"
   /** The number of the way, from 1, where chance decides. Undefined before the ways part. */
   readonly way?: number
@@ -36,7 +36,7 @@ export interface Walk {
   readonly isUnrouted: boolean
 }
 
-/** Collects hops; knows whether the packet has ended. */
+/** Collects hops, and records whether the packet has ended. */
 export class PacketPath {
   readonly hops: Hop[] = []
   stop: Stop | undefined
@@ -78,7 +78,7 @@ export class PacketPath {
 }
 
 /**
- * Several ways as one list: what they have in common once, then what is particular to each, with its number. Equal ways
+ * Several paths as one list: the common hops once, then the different ones of each path with its number. Equal paths
  * count once.
  */
 export function joinPaths(all: readonly (readonly Hop[])[]): Hop[] {

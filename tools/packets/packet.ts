@@ -263,7 +263,7 @@ export function payloadOf(packet: Packet, base: number, offset: number, length: 
   }
 }
 
-/** Returns the IPv4 or IPv6 header, as far as it is known before the packet is sent. */
+/** Returns the known bytes of the IPv4 or IPv6 header before the packet is sent. */
 function networkHeader({ source, destination, protocol }: Packet): Bits {
   const isIpv4 = familyOf(source) === AF_INET
   const size = isIpv4 ? 20 : 40

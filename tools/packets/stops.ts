@@ -56,7 +56,10 @@ export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: re
   return undefined
 }
 
-/** What begins a connection by TCP and UDP, or by an echo, and what is established: sent by a container, or for it. */
+/**
+ * Test packets: the first ones of TCP, UDP and echo connections, and those of established ones, from a container or to
+ * it.
+ */
 function packetsOf(isSent: boolean, own: Uint8Array, other: Uint8Array, port: number, ifName: string): Packet[] {
   const [source, ip] = isSent ? [own, other] : [other, own]
   return (port === 0 ? (["icmp"] as const) : (["tcp", "udp"] as const)).flatMap((protocol): Packet[] => {

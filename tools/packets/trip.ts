@@ -46,7 +46,7 @@ export interface Container {
 /** One packet on its way. */
 export interface Trip extends NodeState {
   readonly way: PacketPath
-  /** The container that the first packet comes from. Undefined for one from elsewhere. */
+  /** The container that sends the first packet. Undefined if another host sends it. */
   readonly container?: Container
   readonly kernel: HostKernel
   readonly rules: FilterQuestions
@@ -78,8 +78,8 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
 }
 
 /**
- * The same for a frame at a hook of family bridge. What becomes of ARP there is not followed. Tables of this suite look
- * at MACs alone.
+ * Evaluates the rules for a frame at a hook of family bridge. ARP is not followed there. Tables of this suite only
+ * match MACs.
  */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
   const isAsked = ({ table, type, hook: at }: BaseChain) =>

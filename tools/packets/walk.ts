@@ -36,7 +36,7 @@ export function walkFromHost(state: NodeState, destination: Destination): Walk {
   return walkEach(state, (trip) => fromHost(trip, destination))
 }
 
-/** The TTL, or hop limit, of what an attachment sends. */
+/** The TTL, or hop limit, of an attachment's packets. */
 function hopLimit({ ifName }: NodeAttachment, { ip }: Destination): number {
   const setting = familyOf(ip) === AF_INET ? "net/ipv4/ip_default_ttl" : `net/ipv6/conf/${ifName}/hop_limit`
   return Number(sysctl(setting) ?? MOST_HOPS)

@@ -20,7 +20,7 @@ interface Given {
   readonly options: Options
 }
 
-/** What a lease is made of besides the message. */
+/** The parts of a lease that are not in the message. */
 export interface Circumstances {
   readonly serverMac: string
   readonly moment: Moment

@@ -128,7 +128,7 @@ export type Answer =
   | { readonly kind: "confirmed"; readonly seen: string }
   /** The lease may not be used: NAK, or status NotOnLink or NoAddrsAvail. */
   | { readonly kind: "nak"; readonly seen: string }
-  /** The server does not know the lease: status NoBinding. */
+  /** The server has no record of the lease: status NoBinding. */
   | { readonly kind: "no binding"; readonly seen: string }
   /** The request failed: any other status, or an answer of DHCPv6 without an address. */
   | { readonly kind: "failed"; readonly seen: string }

@@ -1,9 +1,9 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 
 /**
- * A codec for encoding/gob, as far as net/rpc's peers of this plugin use it: structs, lists, numbers, texts, bytes. A
- * sender defines each type before its first value and numbers it as it likes; a definition is itself a value, of
- * `wireType`, which both sides know.
+ * A codec for the part of encoding/gob that net/rpc and the peers of this plugin use: structs, lists, numbers, texts,
+ * bytes. A sender defines each type before its first value and numbers it as it likes; a definition is itself a value,
+ * of `wireType`, which both sides know.
  *
  * @example
  * const request = struct("Request", { ServiceMethod: text, Seq: unsigned })

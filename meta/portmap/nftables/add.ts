@@ -136,7 +136,8 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
 }
 
 /**
- * Promotes mappings that stood by for one that was deleted while nft ran, which knows no generation of the rule set.
+ * Activates mappings that stood by for one that was deleted while nft ran, because nft does not check the generation of
+ * the rule set.
  */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>

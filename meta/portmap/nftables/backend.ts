@@ -69,8 +69,8 @@ type Socket = Filter["socket"]
 
 /**
  * Returns the rules of the Go suite, v1.6 and later, with `backend: nftables`: a rule for each mapping, and up to two
- * for masquerading. They are checked and removed so that a node can change suites with containers running. They name no
- * network, so GC cannot know which ones are stale.
+ * for masquerading. They are checked and removed so that a node can change suites with containers running. They do not
+ * name a network, so GC cannot recognize stale ones.
  */
 export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, HostportHints | undefined> {
   return {

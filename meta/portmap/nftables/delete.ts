@@ -42,9 +42,10 @@ export interface Deleted {
 }
 
 /**
- * Deletes mappings in one transaction. Waiting mappings come into force, and the last mapping deletes the table too.
- * `mappings`, which may be wrong, tell where to look first for those of one attachment. If all are found there, the
- * cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws `NetlinkError`.
+ * Deletes mappings in one transaction. Waiting mappings become active, and the last mapping deletes the table too.
+ * `mappings`, which may be wrong, are the places that are searched first for those of one attachment. If all are found
+ * there, the cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws
+ * `NetlinkError`.
  */
 export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
   const comment = sought.owner && ownerComment(sought.owner)
@@ -140,7 +141,7 @@ export interface TableRemoval {
   isGuardOnly: boolean
 }
 
-/** Finds all elements and conditions that are sought. Throws `NetlinkError`. */
+/** Finds all matching elements and conditions. Throws `NetlinkError`. */
 export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sought): TableRemoval[] {
   const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
   return families.flatMap((family): TableRemoval[] => {

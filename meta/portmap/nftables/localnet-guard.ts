@@ -55,8 +55,8 @@ export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
 }
 
 /**
- * Takes an entry back. Where the setting was off and was switched on since, the entry stays, and it goes off with
- * the last mapping. Throws `NetlinkError`.
+ * Undoes an entry. If the setting was off and has been enabled since, the entry stays, and the last mapping's DEL
+ * disables the setting. Throws `NetlinkError`.
  */
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
   if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return

@@ -44,17 +44,17 @@ export const LOCALNET_LINKS = "localnet_links"
 const AFTER_SERVICES = 5
 
 /**
- * A hostPort takes no traffic of a service: the chains that translate come after kube-proxy's, which has `dstnat` in
- * its modes iptables and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last
- * that sees it. Before those of firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a
- * published port wins over a forwarded one.
+ * A hostPort gets no traffic of a service: the translating chains run after kube-proxy's, which has `dstnat` in its
+ * modes iptables and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last one
+ * for it. They run before those of firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a
+ * published port takes precedence over a forwarded one.
  */
 export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
- * The bit of conntrack's labels that marks flows translated by a map of this table. Flows of a service lead to the same
- * containers, and must not be masqueraded. A label belongs to the connection only, while each bit of a packet's mark is
- * used by some program, decides on routes, and may be restored by others. The last of 128, since names in
+ * The bit of conntrack's labels that marks flows translated by a map of this table. Flows of a service may have the
+ * same destination, and must not be masqueraded. A label belongs to the connection only, while each bit of a packet's
+ * mark is used by some program, decides on routes, and may be restored by others. The last of 128, since names in
  * `connlabel.conf` begin with the first.
  */
 export const MAPPED_LABEL = 127
