@@ -22,7 +22,7 @@ export async function machineFacts(): Promise<string[]> {
   const [cpu] = cpus()
   return [
     `Linux ${/^\d+\.\d+/.exec(release())?.[0]}, ${cpus().length} CPUs (${cpu?.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GB of memory`,
-    `Load average over the last quarter of an hour: ${loadavg()[2]?.toFixed(1)}, the benchmark's own included`,
+    `Load average over the last quarter of an hour: ${loadavg()[2]?.toFixed(1)}, including the benchmark itself`,
     `Leases on ${stdout.trim().split("\n").at(-1)}`,
   ]
 }

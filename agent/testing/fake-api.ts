@@ -15,7 +15,7 @@ interface Event {
 
 /** Faults that tests inject: `POST /fake` with these keys changes them. */
 export interface Troubles {
-  /** The number of requests that are answered with 429, and the `Retry-After` of these answers. */
+  /** The number of requests that get status 429, and the `Retry-After` of these responses. */
   overload?: number
   retryAfterS?: number
   /** Every request is answered with 503. */

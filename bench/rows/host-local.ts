@@ -100,7 +100,7 @@ const numbers = new Intl.NumberFormat("en")
 /** The name of a suite's contender with this many leases. */
 export const withLeases = (suite: Suite["name"], taken: number) => `${suite}, ${numbers.format(taken)} leases`
 
-/** One address at a time, and a hundred by eight processes, from pools that are more and more full. */
+/** Leases one address at a time, and a hundred by eight processes, from increasingly full pools. */
 export function hostLocals(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((taken) => [withLeases(suite.name, taken), () => startOneByOne(suite, taken)] as const),

@@ -10,7 +10,7 @@ const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
 /** The default, `/var/run/dbus/system_bus_socket`, is the same. */
 const busPath = "/run/dbus/system_bus_socket"
 
-/** A bus on which any name may be owned and any method called, by the host's programs alone. */
+/** A bus on which the host's programs may own any name and call any method. Other programs have no access. */
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>

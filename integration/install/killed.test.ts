@@ -11,8 +11,8 @@ const [from, to] = Object.values(readShare()).map((share) => Math.round(share * 
 const kinds = isLong ? changes.slice(from, to) : changes
 
 /**
- * A caller of all names until a file appears: it prints a line for each call that failed, and at last how many there
- * were.
+ * A program that calls all plugins until a file appears. It prints a line for each failed call, and finally the number
+ * of calls.
  */
 const caller = `calls=0
 while [ ! -e stop ]; do

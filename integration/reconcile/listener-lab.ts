@@ -37,8 +37,8 @@ export class RunningListener implements AsyncDisposable {
   }
 
   /**
-   * Starts it under a program, and waits until its output or its record says that it listens, until it cannot write the
-   * record, or until it ends.
+   * Starts the listener under a program, and waits until its output or its record reports that it listens, until it
+   * cannot write the record, or until it ends.
    */
   static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
     const record = node.host.file("/run/cni/reconcile.json")

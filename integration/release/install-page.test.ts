@@ -158,7 +158,7 @@ test("the image goes into a registry, for both machines in one index", async () 
   expect(manifests.map(({ platform }) => platform.architecture)).toEqual(["amd64", "arm64"])
 })
 
-/** A registry without TLS, and the word that skopeo may use it. */
+/** A registry without TLS, and skopeo's configuration that allows it. */
 const registryOfTheHost = `
 mkdir -p /etc/containers/registries.conf.d
 printf '[[registry]]\nlocation = "127.0.0.1:5000"\ninsecure = true\n' >/etc/containers/registries.conf.d/test.conf

@@ -102,7 +102,7 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   }
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
-  failures.attempt(`restore up of "${former.name}"`, () => setLink(host, link, { up: isUp }))
+  failures.attempt(`restore the state of "${former.name}"`, () => setLink(host, link, { up: isUp }))
   // The mark is among the names that are removed, so they come last: after a temporary failure, or when this call is killed,
   // the next DEL finds the device by its mark, and the remaining steps in its record.
   if (!failures.mayPass)

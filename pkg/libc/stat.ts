@@ -35,7 +35,7 @@ export class Stat {
     return this.#word(7) & 0xffff
   }
 
-  /** The number of its names. */
+  /** The number of hard links to the file. */
   get links(): number {
     return this.#word(4)
   }
@@ -119,7 +119,7 @@ export function exists(path: string): boolean {
   return engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, new Uint32Array(64)) >= 0
 }
 
-/** The size of a file system, and how much of it is free for users other than root. */
+/** The size of a file system, and its free space for users other than root. */
 export interface FileSystem {
   readonly isReadOnly: boolean
   /** Bytes. */

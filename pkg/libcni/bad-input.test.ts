@@ -12,7 +12,7 @@ const unhandled: unknown[] = []
 process.on("unhandledRejection", (error) => unhandled.push(error))
 process.on("uncaughtException", (error) => unhandled.push(error))
 
-/** The error of an operation: a promise that is rejected, and never an exception before that. */
+/** Returns the error of an operation, which must be a rejected promise, not an exception. */
 async function errorOf(operation: () => unknown): Promise<CniError> {
   const promise = operation()
   const error = promise instanceof Promise ? await failure(promise) : promise

@@ -59,7 +59,7 @@ export class Budget {
   }
 
   /**
-   * Call it before each step of work whose amount a container controls, such as one of many requests. Throws
+   * Must be called before each step of work whose amount a container controls, such as one of many requests. Throws
    * `NetlinkError`, `ETIME`, if no time is left; `what` names the work. One of several containers is limited to its
    * share, by the clock.
    */

@@ -60,7 +60,7 @@ export const linkAttributes = attrs({
   broadcast: [2, mac],
   name: [3, nameText], // IFLA_IFNAME
   mtu: [4, u32],
-  /** The kind of the qdisc at the root; such as "noqueue" for the default. */
+  /** The kind of the root qdisc, such as "noqueue" by default. */
   qdisc: [6, text],
   /** The peer of a veth, the parent of a VLAN or macvlan: an index, in `linkNetnsId`'s namespace. */
   link: [5, i32],

@@ -69,7 +69,7 @@ test("what has no text and no place still says something", () => {
   expect(replyTo(Object.create(null))).toEqual({
     cniVersion: "1.1.0",
     code: 999,
-    msg: "failed with an error that has no text",
+    msg: "failed with an error without a message",
   })
   const lost = Object.assign(new Error("no"), { stack: undefined })
   expect(replyTo(lost)).toEqual({ cniVersion: "1.1.0", code: 999, msg: "no" })

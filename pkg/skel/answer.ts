@@ -102,7 +102,7 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
     if (!Number.isSafeInteger(object.code) || object.code < 0) object.code = Code.Internal
     return object.msg === "" ? { ...object, msg: "failed without a message" } : object
   } catch {
-    return toErrorObject(new CniError(Code.Internal, "failed with an error that has no text"), cniVersion)
+    return toErrorObject(new CniError(Code.Internal, "failed with an error without a message"), cniVersion)
   }
 }
 

@@ -48,9 +48,9 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
 }
 
 /**
- * Reports whether a GC has a list of valid attachments; if not, it logs a line. Everything would look stale, so nothing
- * is removed. This is not an error: upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go
- * writes it, means that nothing is valid.
+ * Reports whether a GC has a list of valid attachments; if not, it logs a line, and GC must remove nothing. This is not
+ * an error: upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go writes it, means that
+ * nothing is valid.
  */
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true

@@ -77,8 +77,8 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
 }
 
 /**
- * The reference plugins that this suite does the work of. Programs compare it: nerdctl reads "CNI firewall plugin
- * vX.Y.Z" and leaves features out below 1.7.1.
+ * The version of the reference plugins that this suite replaces. Programs compare it: nerdctl reads "CNI firewall
+ * plugin vX.Y.Z" and disables features below 1.7.1.
  */
 export const REFERENCE_VERSION = "1.9.1"
 

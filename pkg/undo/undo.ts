@@ -48,8 +48,8 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Takes everything back. Never throws: it would bury the error that matters. A reverse that fails is tried once more
-   * when all others are done, since its reason may have passed, and logged when it fails again.
+   * Undoes all changes. Never throws, because that would hide the original error. A failed reverse is repeated once
+   * after all others, since the cause may be temporary, and is logged if it fails again.
    */
   [Symbol.dispose](): void {
     const failed = takeBack(this.#steps.splice(0).reverse())

@@ -40,7 +40,7 @@ interface Doubtful {
 /** More failed files than this are no accident: none of them runs again. */
 const mostDoubtful = 10
 
-/** The number of the slowest files, and of those with the most processor time, that the end names. */
+/** The length of the final lists of the slowest files, and of those with the most processor time. */
 const slowest = 20
 
 /**

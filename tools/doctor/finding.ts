@@ -98,7 +98,7 @@ export interface DoctorInput {
   plugin(type: string): PluginBinary | undefined
   /** Whether `cni install` of this tool would succeed in a directory. */
   canInstall(directory: string, adopt: boolean): boolean
-  /** The given flags for the places of the node's files, for this tool's commands in remedies. */
+  /** The given directory flags, which commands of this tool in remedies repeat. */
   readonly flags: readonly string[]
   /** Returns a value below /proc/sys in this namespace, or `undefined` if it does not exist. */
   sysctl(path: string): string | undefined

@@ -51,7 +51,7 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
     notes.push(...walk.notes)
     if (walk.mapped) mappings.push(walk.mapped)
     if (isNat && walk.mapped && walk.perhapsAccepting.length > 0)
-      notes.push({ what: `it may stay unchanged: ${walk.perhapsAccepting.join("; ")}`, passes: "perhaps" })
+      notes.push({ what: `the packet may stay unchanged: ${walk.perhapsAccepting.join("; ")}`, passes: "perhaps" })
     if (decision === "accept") continue
     const by = walk.decidedBy === undefined ? `policy drop of ${placeOf(base)}` : `dropped by ${walk.decidedBy}`
     if (decision === "drop")

@@ -59,7 +59,7 @@ export async function makeImages(directory: string, isWithLater: boolean): Promi
   ]
 }
 
-/** Makes the root of the image that stands for all of the tests' images, and for the pause image. */
+/** Creates the root file system of one image that replaces all images of the tests, and the pause image. */
 async function makeTestRoot(root: string): Promise<void> {
   for (const name of ["bin", "dev", "etc", "proc", "root", "run", "sys", "tmp", "uploads", "usr/bin"])
     await mkdir(join(root, name), { recursive: true })

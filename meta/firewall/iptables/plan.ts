@@ -97,7 +97,7 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   ]
 }
 
-/** Plans the rule that accepts what nf_tables accepts, in upstream's chain after the administrator's. */
+/** Plans the rule that accepts packets accepted by nf_tables, in upstream's chain after the administrator's. */
 export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   const isThere = found.rules.some(isAcceptMarked)
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
