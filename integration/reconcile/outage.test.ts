@@ -114,6 +114,20 @@ test("signals of others in firewalld's name are no reload: they start no check",
   )
 })
 
+test("a check that finds no loss does not replace the second one after a restoration", async () => {
+  await using lab = await ReconcileLab.create()
+  await lab.addPods(1)
+  await using listener = await RunningListener.start(lab.node)
+  const checked = (trigger: string, result: string) => (record: ListenerRecord) =>
+    record.counts.some((count) => count.trigger === trigger && count.result === result)
+  await lab.host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
+  await listener.until(checked("rules", "restored"), "the table to be restored")
+  const replace = "{ echo delete table ip cni_masquerade; nft list table ip cni_masquerade; } | nft -f -"
+  await lab.host.exec("sh", ["-c", replace]) // one transaction: nothing is lost
+  await listener.until(checked("rules", "complete"), "a check without a loss")
+  await listener.until(checked("again", "complete"), "the second check")
+})
+
 test("firewalld is looked at as soon as it makes its table: it answers that first when it has loaded its rules", async () => {
   await using lab = await ReconcileLab.create(zoned)
   await startBus(lab.host)

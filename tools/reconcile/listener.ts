@@ -151,7 +151,9 @@ class Listener implements Disposable {
     this.#tally.count(trigger, losses.length > 0 ? "failed" : count > 0 ? "restored" : "complete")
     this.#tally.write()
     this.#againMs = losses.length > 0 ? Math.min(2 * this.#againMs, LONGEST_PAUSE_MS) : AGAIN_MS
-    this.#againAt = losses.length > 0 || count > 0 ? now + this.#againMs : undefined
+    // A check for another reason comes too early to replace the one that waits for a concurrent ADD's record.
+    if (losses.length > 0 || count > 0) this.#againAt = now + this.#againMs
+    else if (trigger === "again") this.#againAt = undefined
     collectGarbage()
   }
 
