@@ -3,9 +3,9 @@ import type { ApiObject, Follower } from "./api/follow.ts"
 
 /** The part of a Node object that is kept. */
 export interface NodeFacts {
-  /** Its ranges: `spec.podCIDRs`, in canonical form and without host bits. */
+  /** The ranges: `spec.podCIDRs`, in canonical form and without host bits. */
   readonly ranges: readonly string[]
-  /** Its addresses of type `InternalIP`. */
+  /** The addresses of type `InternalIP`. */
   readonly addresses: readonly string[]
   /** `status.nodeInfo.bootID`, only of the own Node; absent until kubelet has written it. */
   readonly bootId?: string

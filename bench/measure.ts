@@ -38,7 +38,7 @@ export interface Scenario {
 export interface Measurement extends Summary {
   readonly row: string
   readonly contender: string
-  /** Its median divided by the baseline's. */
+  /** The median divided by the baseline's. */
   readonly ratio: number
   /** Medians of CPU time and page faults; the maximum memory of all rounds. */
   readonly cpuMs: number

@@ -10,7 +10,7 @@ import type { Verdict } from "./verdicts.ts"
 export interface Run {
   readonly measurements: readonly Measurement[]
   readonly verdicts: readonly Verdict[]
-  /** Its command line options. */
+  /** The command line options. */
   readonly command: string
   /** Sentences on the suites and their sizes. */
   readonly facts: readonly string[]

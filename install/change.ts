@@ -18,9 +18,9 @@ export type Kind = "install" | "rollback" | "uninstall"
 /** The change of one name. */
 export interface Step {
   readonly name: string
-  /** Its present content, see `contentOf`. Undefined without a file. */
+  /** The present content, see `contentOf`. Undefined without a file. */
   readonly now: string | undefined
-  /** Its next content. Undefined for a removal. */
+  /** The next content. Undefined for a removal. */
   readonly next: string | undefined
   /** The place that keeps its present content. */
   readonly keep?: "before" | "displaced" | undefined

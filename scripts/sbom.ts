@@ -115,7 +115,7 @@ interface Description {
   /** A package URL. */
   purl?: string
   hash?: [keyof typeof Enums.HashAlgorithm, hexadecimal: string]
-  /** Its name in the SPDX list. */
+  /** The name in the SPDX list. */
   licence?: string | undefined
 }
 

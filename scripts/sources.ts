@@ -13,7 +13,7 @@ export interface Pinned {
   readonly version: string
   /** In hexadecimal digits. */
   readonly sha256: string
-  /** Its path in a vendored directory. */
+  /** The path in a vendored directory. */
   readonly vendored: string
   /** The file of the project with the hash. */
   readonly pin: string

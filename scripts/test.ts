@@ -27,7 +27,7 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/** They end only tests that hang: beside ten other programs for each processor a test takes ten times as long. */
+/** The limits end only tests that hang: with ten other programs per processor, a test takes ten times as long. */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
 /** The number of concurrent test files: they wait for packets, locks and programs for two thirds of their time. */

@@ -48,7 +48,7 @@ function outputsOf(directory: string, names: readonly string[]): Record<string, 
   return Object.fromEntries(files.map((file) => [file, digestOf(readFileSync(join(directory, file)))]))
 }
 
-/** Whether the last build into a directory was from these inputs, and its files are as it made them. */
+/** Reports whether the last build into a directory had these inputs, and its files are unchanged. */
 export function isUnchanged(directory: string, names: readonly string[], inputs: string | undefined): boolean {
   try {
     const stamp = JSON.parse(readFileSync(stampOf(directory), "utf8")) as Stamp

@@ -53,7 +53,7 @@ export type PluginKind = "interface" | "ipam" | "chained"
 /** A row of the table: the plugin, and facts that the plugin itself does not have. */
 export interface PluginRow {
   readonly plugin: RestorablePlugin<unknown>
-  /** Its page, in Markdown. */
+  /** The page, in Markdown. */
   readonly page: string
   /** The documentation of its keys, as in the table on its page. None for a plugin without keys. */
   readonly keys?: readonly KeyDoc[]
@@ -64,7 +64,7 @@ export interface PluginRow {
   readonly leases?: false
   /** Other plugins of the suite that attach containers for it. The first is the default of the key `delegate.type`. */
   readonly delegates?: readonly [string, ...string[]]
-  /** Its containers have addresses of the network that the host's own interface is in. */
+  /** The containers have addresses in the network of the host's interface. */
   readonly isOnLan?: true
   /** Keys that it passes on unchanged. */
   readonly handsOn?: Fields

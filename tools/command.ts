@@ -17,7 +17,7 @@ export interface Arguments {
 export interface FlagSyntax {
   /** Whether it takes a value. */
   readonly type: "string" | "boolean"
-  /** Its short form, one letter. */
+  /** The short form, one letter. */
   readonly short?: string
   /** Whether it may be repeated to add values. */
   readonly multiple?: boolean

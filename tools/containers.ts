@@ -12,7 +12,7 @@ or NETWORK/ID/IFNAME.`
 export interface NamedContainer {
   /** The path of its network namespace. Undefined if none is recorded. */
   readonly netns: string | undefined
-  /** Its interfaces. Empty for a network namespace without attachments. */
+  /** The interfaces. Empty for a network namespace without attachments. */
   readonly attachments: readonly NodeAttachment[]
 }
 

@@ -26,7 +26,7 @@ export async function expectAnswer(from: Namespace, address: string): Promise<vo
   await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`)
 }
 
-/** The same for both addresses of a container. */
+/** Expects answers from both addresses of a container. */
 export async function expectReached(from: Namespace, to: FirewalledPod): Promise<void> {
   for (const address of [to.ip, to.ip6]) await expectAnswer(from, address)
 }
@@ -59,7 +59,7 @@ export class FirewallLab extends RuleLab {
     return pod
   }
 
-  /** The same without firewall. */
+  /** Connects a pod without firewall. */
   async connectPod({ network = 1, name = `net${network}`, isIpv4Only, ...keys }: PodKeys = {}): Promise<FirewalledPod> {
     const namespace = keys.namespace ?? (await this.host.addContainer())
     // Networks on one bridge have addresses of their own.
@@ -107,7 +107,7 @@ export class FirewallLab extends RuleLab {
 
 /** The settings of a container that differ from the others'. */
 export interface PodKeys {
-  /** Its number: bridge `br1`, 10.1.0.0/16 and fd00:1::/64, network "net1". */
+  /** The number: bridge `br1`, 10.1.0.0/16 and fd00:1::/64, network "net1". */
   network?: number
   name?: string
   type?: "bridge" | "ptp"

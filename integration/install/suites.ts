@@ -42,7 +42,7 @@ export class Suites implements AsyncDisposable {
     return [this.tool(suite), "install", "--bin-dir", this.bin, ...flags]
   }
 
-  /** The same, but it must succeed. */
+  /** Runs an installation that must succeed. */
   async install(suite: "A" | "B", ...flags: string[]): Promise<Output> {
     return await mustRun(this.command(suite, ...flags))
   }

@@ -24,8 +24,8 @@ export class TemporaryDirectory implements AsyncDisposable {
   }
 
   /**
-   * The same for much data: first removes directories of killed processes with this label. A process locks its
-   * directory for its whole life.
+   * Creates a directory for much data: first removes directories of killed processes with this label. A process locks
+   * its directory for its whole life.
    */
   static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
     for (const name of await readdir(parent)) {

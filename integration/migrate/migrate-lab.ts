@@ -96,7 +96,7 @@ export class MigrateLab implements AsyncDisposable {
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
   }
 
-  /** The same with JSON, and the expected exit code. */
+  /** Runs the command with JSON output, and checks the exit code. */
   async report(flags: readonly string[], exitCode = 0): Promise<Report> {
     const output = await this.migrate([...flags, "-o", "json"])
     if (output.exitCode !== exitCode) throw new Error(`exit code ${output.exitCode}: ${output.stdout}${output.stderr}`)

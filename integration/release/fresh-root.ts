@@ -127,7 +127,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     return runProgram(this.commandLine(["bash", "-ec", `cd /root\n${commands}`]), { env, input: "y\n" })
   }
 
-  /** The same for commands that must succeed; returns their output. Throws with their output. */
+  /** Runs commands that must succeed, and returns their output. Throws with their output. */
   async follow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<string> {
     const { exitCode, stdout, stderr } = await this.tryFollow(commands, variables)
     if (exitCode !== 0) throw new Error(`Exit code ${exitCode} of\n${commands}\n${stdout}\n${stderr}`)

@@ -73,7 +73,7 @@ function guardOpenLinks(call: Call): void {
   if (filter) restoreGuard(filter.socket, open)
 }
 
-/** The same for ADD, which continues after a failure. */
+/** Guards open links during ADD, which continues after a failure. */
 function tryGuardOpenLinks(call: Call): void {
   try {
     guardOpenLinks(call)

@@ -14,7 +14,7 @@ import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
 /** The interface whose rules are removed, with the known attributes. */
 export interface Sources {
   link: Link | undefined
-  /** Its present or former addresses. */
+  /** The present or former addresses. */
   ips: readonly Uint8Array[]
   /** The addresses of all interfaces. */
   allIps: readonly Uint8Array[]

@@ -18,7 +18,7 @@ export interface SysctlEntry {
 export interface Sysctl extends SysctlEntry {
   /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   path: string
-  /** Its current value as printed by the kernel; undefined for write-only ones. */
+  /** The current value as printed by the kernel; undefined for write-only ones. */
   found: string | undefined
 }
 

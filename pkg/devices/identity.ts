@@ -7,7 +7,7 @@ import { type Link, linkData } from "../netlink/mod.ts"
 export interface Identity {
   /** "veth", …; empty for devices that netlink did not create. */
   kind: string
-  /** Its device on a bus, such as 0000:03:00.0, the bus, and its port number. */
+  /** The device on a bus, such as 0000:03:00.0, the bus, and its port number. */
   parent?: string | undefined
   bus?: string | undefined
   port?: string | undefined

@@ -15,7 +15,7 @@ export interface Former {
   name: string
   alias: string
   up: boolean
-  /** Its flags of `LINK_OPTIONS`. */
+  /** The flags of `LINK_OPTIONS`. */
   options: number
   mtu: number
   mac: string
@@ -26,7 +26,7 @@ export interface Former {
 export interface DeviceRecord {
   device: Identity
   former: Former
-  /** Its index on the host. */
+  /** The index on the host. */
   hostIndex: Ifindex
   /** The namespace of the device: its inode, the host's nsid for it, and the device's index in it. */
   netns: bigint

@@ -98,7 +98,7 @@ test("of other refusals the rest is tried", () => {
 })
 
 const former = { name: "ens5", alias: "to the lab", altNames: ["enp3s0"] }
-/** Its length and its number, 28, <linux/if_link.h>. */
+/** The length and its number, 28, <linux/if_link.h>. */
 const IFLA_NET_NS_FD = "08001c00"
 
 /**

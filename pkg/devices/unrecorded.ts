@@ -26,7 +26,7 @@ export interface Unrecorded {
   namespace: NamespaceFile
   ifName: string
   log: (line: string) => void
-  /** Its name on the host, if the configuration has it. */
+  /** The device's name on the host, if the configuration has it. */
   name: string | undefined
   /** Whether a link can be the configuration's device. */
   mayBe: (link: Link) => boolean

@@ -36,7 +36,7 @@ function answerOf(call: () => number | undefined): number {
 
 const isOpenable = (fd: number) => fd >= 0 && fd < 2 ** 31
 
-/** A call on a descriptor. Numbers that cannot be a descriptor do not reach Node, which throws for them. */
+/** Makes a call on a descriptor. Returns an error for invalid descriptors, for which Node would throw. */
 const onFd = (fd: number, call: () => number | undefined): number => (isOpenable(fd) ? (call() ?? 0) : -EBADF)
 
 /** Reads or writes an array at an offset, or at the file's position. */

@@ -82,7 +82,7 @@ function firstFile(
 export interface Reply {
   stdout: string
   exitCode: number
-  /** Its error is `AlreadyAttached`. */
+  /** The error is `AlreadyAttached`. */
   isAttached?: boolean
 }
 

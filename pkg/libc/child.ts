@@ -66,7 +66,7 @@ export class Child implements Disposable {
     engine.kill(this.#ownSession ? -this.pid : this.pid, SIGKILL)
   }
 
-  /** Its exit code or signal, once it has ended. */
+  /** The exit code or signal, once it has ended. */
   get end(): { exitCode: number | undefined; signal: string | undefined } {
     const status = this.#status[0] ?? 0 // wait(2): the signal in the lower 7 bits, else the exit code above them
     const signal = status & 0x7f

@@ -125,7 +125,7 @@ export class Running implements Disposable {
     this.#isStopped = true
   }
 
-  /** Its exit status and output, once `isOver`. */
+  /** The exit status and output, once `isOver`. */
   end(): Spawned {
     const [stdout, stderr] = this.#output
     const wroteTooMuch = this.#output.some((stream) => stream.isTooMuch)

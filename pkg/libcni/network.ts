@@ -21,7 +21,7 @@ export interface Network {
 export interface NetworkPlugin {
   readonly type: string
   readonly raw: JsonObject
-  /** Its configuration is in its own file beside the network's file. */
+  /** The configuration is in its own file beside the network's file. */
   readonly fromDirectory?: true
 }
 

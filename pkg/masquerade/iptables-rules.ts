@@ -23,7 +23,7 @@ const MULTICAST = { [AF_INET]: "224.0.0.0/4", [AF_INET6]: "ff00::/8" } as const
 /** The rules that masquerade one container in one network, as upstream has them, in one address family. */
 export interface MasqueradeRules {
   family: Family
-  /** Its own chain, shared by all interfaces of the container. */
+  /** The own chain, shared by all interfaces of the container. */
   chain: string
   comment: string
   /** In the chain: the networks that each address reaches directly. */

@@ -46,7 +46,7 @@ export function codec<T>(append: Codec<T>["append"], read: Codec<T>["read"]): Co
   }
 }
 
-/** The same bytes as an attribute that carries `NLA_F_NESTED`. */
+/** Encodes the same bytes as an attribute with `NLA_F_NESTED`. */
 export function nested<T>(inner: Codec<T>): Codec<T> & { readonly nested: true } {
   return { ...inner, nested: true }
 }

@@ -113,7 +113,7 @@ export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: num
 
 /** A class of htb. */
 export interface HtbClass {
-  /** Its number: 0x10001 is `1:1`. */
+  /** The number: 0x10001 is `1:1`. */
   id: number
   options: Infer<typeof htbClass>
 }

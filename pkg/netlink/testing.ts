@@ -35,7 +35,7 @@ export class ScriptedKernel implements Transport {
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
-  /** Whether it lets another socket take the place of the one before, and how often one did. */
+  /** Whether the socket can be replaced by another one, and the number of replacements. */
   canRenew = true
   renewed = 0
   /** The number of requests for a datagram, and of the returned ones. */

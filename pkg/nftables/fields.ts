@@ -7,7 +7,7 @@ export interface Field {
   /** `nft`'s name: "ip saddr". */
   readonly name: string
   readonly type: DataType
-  /** Its place in the packet, if it has one: only then can its beginning be loaded alone. */
+  /** Whether the field has a place in the packet: only then can its first bytes be loaded alone. */
   readonly payload?: true
   /** The bits that count; all if undefined. */
   readonly mask?: Uint8Array

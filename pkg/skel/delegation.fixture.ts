@@ -29,7 +29,7 @@ export const pool = definePlugin({
   gc() {},
 })
 
-/** Hands every verb on to another plugin, and has its log lines as its own. */
+/** Delegates every verb to another plugin, and logs its lines. */
 const handingOn = (name: string, to: string) =>
   definePlugin({
     name,

@@ -105,7 +105,8 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
 }
 
 /**
- * Its name is known only from a text that the container may have written, and older kernels do not report its place.
+ * Reports whether an unrecorded link may be the device. The container may have written its name, and older kernels do
+ * not report its place.
  */
 function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   if (!selector || selector.by === "name") return true

@@ -47,7 +47,7 @@ export interface Making {
   readonly directory: string
   /** The modification time of its files, in seconds since 1970. */
   readonly age: number
-  /** Its version, in the form of packages; that of the project by default. */
+  /** The version, in the form of packages; that of the project by default. */
   readonly version?: string
 }
 

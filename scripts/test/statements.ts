@@ -6,7 +6,7 @@ export interface Statement {
   readonly text: string
   /** The first version of the specification with it; `+` marks text that was added after that version's release. */
   readonly since: string
-  /** Its source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
+  /** The source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
   readonly source: string
   /** Why it cannot apply to these plugins, when it cannot. */
   readonly notHere?: string

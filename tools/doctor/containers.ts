@@ -66,7 +66,7 @@ export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name
   return {
     common: { network: one.network, cause: `network ${one.network}`, affected: [affectedBy(one)] },
     what: `interface "${name}" of ${whose}`,
-    /** The same fault in several containers. */
+    /** The text for a fault in several containers. */
     ofMany: (fault: string) => (count: number) => `interface "${name}" ${fault} in ${count} containers`,
   } as const
 }

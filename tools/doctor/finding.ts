@@ -68,7 +68,7 @@ export interface Finding {
 
 /** An affected object. */
 export interface Affected {
-  /** Its name in messages: `nameOf` for an attachment, the quoted name for a link or a file. */
+  /** The name in messages: `nameOf` for an attachment, the quoted name for a link or a file. */
   readonly name: string
   readonly attachment?: NodeAttachment
   /** The affected part of the object, which follows its name: "ports 8080/tcp, 8443/tcp". Created by `someOf`. */

@@ -153,7 +153,7 @@ function concerns(rule: Rule, src: Uint8Array | undefined, dst: Uint8Array | und
   return matches(rule.src, src) && matches(rule.dst, dst)
 }
 
-/** The words for a rule that lets nothing through; undefined for one that does. */
+/** Describes a rule that drops all packets; undefined for other rules. */
 function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[]): string | undefined {
   if (action === RuleAction.Blackhole || action === RuleAction.Unreachable || action === RuleAction.Prohibit)
     return "it drops them"
@@ -161,7 +161,10 @@ function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[
   return end !== undefined && end.type !== RTN_UNICAST ? `table ${table} drops them` : undefined
 }
 
-/** Likewise in a container, where a default route by another gateway than ADD's is wrong too. Tunnels are meant. */
+/**
+ * Returns the effect of a container's rule on its packets; undefined if it is harmless. A default route by another
+ * gateway than ADD's is a fault, but a tunnel is intended.
+ */
 function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { inside, interfaces, one }: Examined) {
   const closed = closedBy(rule, routes)
   if (closed !== undefined) return closed

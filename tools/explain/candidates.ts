@@ -26,7 +26,7 @@ interface Sought {
  */
 export class Candidates {
   readonly #byWord = new Map<string, Sought[]>()
-  /** Messages without an inner word, by a part that may be within a word. */
+  /** Messages without an inner word, by a part of a word. */
   readonly #byPart = new Map<string, Sought[]>()
 
   constructor(messages: readonly KnownMessage[]) {

@@ -5,7 +5,7 @@ import { sectionsOf } from "./known.ts"
 
 /** The explanation of a finding of `cni doctor`. */
 export interface KnownFinding {
-  /** Its name, as doctor prints it: "missing-ports". */
+  /** The name, as doctor prints it: "missing-ports". */
   readonly finding: string
   readonly what: string
   readonly why: string

@@ -34,7 +34,7 @@ export interface MigratingPod extends Owner {
    */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
-  /** Its published ports, and the packet filter that maps them. */
+  /** The published ports, and the packet filter that maps them. */
   readonly ports: readonly string[]
   readonly portsBy?: Place
   readonly firewall?: Place

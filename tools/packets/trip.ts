@@ -98,7 +98,7 @@ export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): b
 /** Tables of this suite, and of the reference suite. */
 const OURS = /^cni_/
 
-/** The same for the rules in a container, as its namespace has them. */
+/** Evaluates the rules of a container's namespace for the packet. */
 export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly string[], packet: Packet): boolean {
   const inside = trip.insideOf?.(one)
   if (inside === undefined || "reason" in inside) return true
@@ -140,7 +140,7 @@ export function insideRules(inside: Inside, filter: FilterView, choices: Choices
   return { bases, rulesOf: (chain) => (isRead(chain) ? rulesOf(chain) : undefined), kernel, choices }
 }
 
-/** The same for the filters and the qdisc of traffic control there. */
+/** Reports the filters and the qdisc of traffic control at an interface. */
 function passTrafficControl(
   { way, node, kernel }: Trip,
   hook: "ingress" | "egress",
@@ -168,7 +168,7 @@ function passTrafficControl(
   return hook === "ingress" || passQueue(way, device, link.qdisc)
 }
 
-/** The same for the qdisc at the root of an interface that it leaves by. */
+/** Reports the root qdisc of the interface through which the packet leaves. */
 export function passQueue(way: PacketPath, device: string, qdisc: string | undefined): boolean {
   if (qdisc === "netem") way.pass("tc", `the qdisc netem of "${device}" may lose it`, "perhaps")
   if (qdisc !== "blackhole") return true

@@ -15,7 +15,7 @@ export type { EchoReply, Transport } from "./server.ts"
  * const { from } = await askEcho(pod, { transport: "udp", address: "203.0.113.9", port: peer.port })
  */
 export class EchoPeer implements AsyncDisposable {
-  /** Its port, the same for TCP and UDP. */
+  /** The port, the same for TCP and UDP. */
   readonly port: number
   readonly #stop: () => Promise<void>
 

@@ -22,7 +22,7 @@ function done(rpc: RpcSession, call: IncomingCall): Uint8Array {
     : rpc.reply(call, emptyType, {})
 }
 
-/** Its answers; none to any other request. */
+/** The answers; none to any other request. */
 const answers: Readonly<Record<string, (rpc: RpcSession, call: IncomingCall) => Uint8Array | undefined>> = {
   "": done,
   "in-pieces": done,

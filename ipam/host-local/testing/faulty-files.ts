@@ -32,7 +32,7 @@ export function onNfs(): number {
   return 0x6969
 }
 
-/** The same system calls on a file system without hard links. */
+/** Returns these system calls on a file system without hard links. */
 export function withoutLinks(files: Files): Files {
   const link = (from: string, to: string): never => {
     throw new SyscallError("link", errnoNumber("EPERM"), `${from} to ${to}`)

@@ -55,7 +55,7 @@ export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group
   ]
 }
 
-/** The same addresses, waiting at the given position. */
+/** Returns these addresses, waiting at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.slice(0, 2).map(({ set, elements }) => ({
     set: (set as SharedSet).standby,

@@ -28,7 +28,7 @@ export const TABLE = "nat"
 export const SETMARK = "CNI-HOSTPORT-SETMARK"
 export const MASQ = "CNI-HOSTPORT-MASQ"
 export const DNAT = "CNI-HOSTPORT-DNAT"
-/** Its chains of one container, and those of versions before 0.7. */
+/** The chains of one container, and those of versions before 0.7. */
 export const CONTAINER_CHAIN = /^CNI-(DN|SN)-[0-9a-f]{21}$/
 const PARENTS = [DNAT, "CNI-HOSTPORT-SNAT"] as const
 const PREFIXES = ["dnat ", "snat "] as const
@@ -43,7 +43,7 @@ export interface IptablesRules {
   network: string
   containerId: string
   mapped: MappedAddress
-  /** Chains for all, each with its rules; made when they are missing. */
+  /** The shared chains with their rules, which are created if missing. */
   shared: readonly { chain: string; rules: readonly Rule[] }[]
   /** The rules that lead packets into these chains; the first one becomes the first rule of its chain. */
   entries: readonly Rule[]

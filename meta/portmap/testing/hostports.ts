@@ -53,7 +53,7 @@ export function made(...of: Parameters<typeof specOf>): Group[] {
   return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
 }
 
-/** The same elements, waiting at the given position. */
+/** Returns these elements, waiting at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
