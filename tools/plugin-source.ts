@@ -22,9 +22,7 @@ export function pluginsBeside(directory: string): string {
   const found = places.find((_, at) => missing[at]?.length === 0)
   if (found !== undefined) return found
   const [fewest = []] = missing.sort((a, b) => a.length - b.length)
-  throw new Error(
-    `Cannot find the plugins to install: expected all of them in ${places.join(" or ")}, without ${fewest.join(", ")}`,
-  )
+  throw new Error(`Cannot find the plugins to install in ${places.join(" or ")}: missing ${fewest.join(", ")}`)
 }
 
 /** Whether `cni install` of this tool would succeed in a directory. Changes nothing. */

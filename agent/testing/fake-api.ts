@@ -22,7 +22,7 @@ export interface Troubles {
   down?: boolean
   /** All lists are empty: `"items": null`. */
   empty?: boolean
-  /** Another answer to each list, such as a proxy's. */
+  /** A different response to each list request, such as a proxy's. */
   wrong?: string
   /** The accepted tokens; all if absent. Those in `forbidden` may not read nodes. */
   tokens?: readonly string[]

@@ -85,7 +85,7 @@ class Machine implements AsyncDisposable {
 const ipam = { type: "host-local", dataDir: "AT", ranges: [[{ subnet: "10.1.0.0/29" }], [{ subnet: "fd00:1::/125" }]] }
 const network = (keys: object = {}) => ({ cniVersion: "1.1.0", name: "net", type: "ptp", ipam, ...keys })
 
-/** host-local's whole life: each address is given, looked for, asked for twice, given back, collected. */
+/** The verbs of host-local: each address is assigned, checked, requested twice, released, and collected. */
 async function life(machine: Machine): Promise<Seen[]> {
   const call = (verb: PluginCall["verb"], containerId: string, keys: object = {}, args?: string) =>
     machine.run("host-local", verb, { containerId, config: network(keys), ...(args ? { args } : {}) })

@@ -1,7 +1,7 @@
 /**
- * The states of a node in states.md, broken and healthy: what packets do in each of them, and what doctor, trace and
- * test say. Real packets judge: doctor finds nothing on a healthy node, and trace never says that a packet arrives where
- * it does not. `STATES=write` writes the table again.
+ * The states of a node in states.md, broken and healthy: the fate of packets in each of them, and the reports of
+ * doctor, trace and test. Real packets are the reference: doctor finds no fault on a healthy node, and trace never
+ * reports that a lost packet arrives. `STATES=write` writes the table again.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -86,7 +86,7 @@ const connect = async (from: Where | undefined, to: string, port: number) =>
   (await from?.tryExec("timeout", ["1", "bash", "-c", `exec 3<>/dev/tcp/${to}/${port}`]))?.exitCode === 0
 const fromPod = (to: string) => ["pods", pods[0]?.path ?? "", "--to", to]
 
-/** The paths of packets: who pings or connects, and what trace is asked. */
+/** The paths of packets: the sender, the destination, and the arguments of trace. */
 const paths: Readonly<Record<string, { works: () => Promise<boolean>; trace: () => readonly string[] }>> = {
   outside: { works: () => ping(pods[0], "198.41.0.4"), trace: () => fromPod("198.41.0.4") },
   TCP: { works: () => connect(pods[0], "198.41.0.4", 80), trace: () => fromPod("198.41.0.4:80") },
@@ -122,7 +122,7 @@ const inOrder = (names: string[]) => (names.length === 0 ? "–" : names.join(",
 
 const waitForAll = () => Promise.all(Object.entries(paths).map(([path, { works }]) => waitFor(works, path)))
 
-/** What packets do, and what is said, as a row has it; with what was wrong of it. */
+/** The fate of packets and the reports, in the form of a row, with the differences. */
 async function look(isBroken: boolean): Promise<{ seen: string; false: object[] }> {
   const test = ["test", "pods", "--containers", `${pods[0]?.name},${pods[1]?.name}`, "--wait", "1", "--json"]
   const testing = lab.cni(test)
@@ -162,7 +162,7 @@ async function look(isBroken: boolean): Promise<{ seen: string; false: object[] 
 }
 
 const cleaning = "nft list tables | grep -E ' (site|filter|nat|mangle|raw|kube-proxy)$' | sed 's/^/delete /' | nft -f -"
-/** Writes what was seen in a state into its row. */
+/** Writes the observations in a state to its row. */
 async function write(name: string, seen: string): Promise<void> {
   const lines = (await Bun.file(page).text()).split("\n").map((line) => {
     const [own, ...cells] = line.slice(2, -2).split(CELLS)

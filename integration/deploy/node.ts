@@ -52,8 +52,8 @@ exec "$@"
 
 /**
  * A node on which nothing was ever installed, and which runs containers of the DaemonSet by their manifest: the command
- * line, the user's capabilities, the mounts, a root that is read-only, and what kubelet masks of /proc and /sys. The
- * directories of the host that the manifest names lie in an empty directory.
+ * line, the user's capabilities, the mounts, a read-only root, and kubelet's masks of /proc and /sys. The manifest's
+ * directories of the host are in an empty directory.
  */
 export class FreshNode implements AsyncDisposable {
   readonly host: HostNamespace

@@ -40,7 +40,7 @@ async function siteWithServer(options?: readonly string[]): Promise<{ site: Site
   }
 }
 
-/** Kills the daemon as nothing can be prevented, and starts another, which finds the socket of the first. */
+/** Kills the daemon without a cleanup, and starts another one, which finds the socket of the first. */
 async function restart(site: Site): Promise<void> {
   await site.daemon.end("SIGKILL")
   site.daemon = await startDaemon(site.host, quick)

@@ -127,7 +127,7 @@ test("after a reboot the addresses of a range that was full are free without DEL
   await using disk = await newDisk()
   const attach = async (host: HostNamespace) => new Attachment(host, await host.addContainer(), small)
   const addresses = ["10.22.0.2/29", "10.22.0.3/29", "10.22.0.4/29", "10.22.0.5/29", "10.22.0.6/29"]
-  /** ADD of as many containers as there are addresses. */
+  /** ADD of one container for each address. */
   const fill = async (host: HostNamespace) => {
     const attachments = await Promise.all(addresses.map(() => attach(host)))
     const given: string[] = []

@@ -13,7 +13,7 @@ import {
 } from "../lab/mod.ts"
 import { ptpNetwork } from "../ptp/network.ts"
 
-/** A link as `ip -j link show` has it. */
+/** A link in the output of `ip -j link show`. */
 interface KernelLink {
   ifname: string
   ifindex: number

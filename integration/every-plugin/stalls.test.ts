@@ -19,7 +19,7 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** How many a container makes of each; an emulated machine would take minutes for as many. */
+/** The number of objects of each kind that a container creates; an emulated machine would take minutes for so many. */
 const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
  * The time limit of a verb. Other programs stretch the time by the clock, and, as they share caches and cores, the

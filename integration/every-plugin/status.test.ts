@@ -71,7 +71,7 @@ testPlugins(
 
 const newReservations = "/var/lib/cni/networks/lab/.index/new"
 
-/** Why a plugin may be unable to serve ADD; loopback and static need nothing that could be missing. */
+/** The reasons why a plugin cannot serve ADD. loopback and static need no resources. */
 const inabilities: {
   plugin: string
   what: string

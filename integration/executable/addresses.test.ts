@@ -47,7 +47,7 @@ async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: s
   }
 }
 
-/** Whether a process that was started runs its program by now. */
+/** Reports whether a started process already runs its program. */
 async function isExecuted(pid: number, program = ""): Promise<boolean> {
   return (await readlink(`/proc/${pid}/exe`)) === (await realpath(program))
 }

@@ -123,7 +123,7 @@ test("two archives are the same bytes, made anywhere, by any user's settings [S1
   for (const place of [project, homedir(), cache]) expect(executable.includes(place)).toBe(false)
 })
 
-/** A root directory as Alpine has it: musl's programs only, here busybox alone, and the plugins unpacked by its tar. */
+/** A root directory like Alpine's: only programs of musl, here busybox, and the plugins, unpacked by its tar. */
 async function makeAlpine(at: string): Promise<void> {
   for (const name of ["bin", "opt/cni/bin", "proc", "sys", "run/netns", "var/lib/cni"])
     await mkdir(join(at, name), { recursive: true })

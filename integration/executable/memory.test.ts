@@ -16,7 +16,7 @@ import {
 } from "../lab/mod.ts"
 import { buildingMs } from "./launcher.ts"
 
-/** At how many allocations, evenly apart, a test lets memory run out; `npm run test:faults` takes each. */
+/** The number of evenly spaced allocations that a test makes fail; `npm run test:faults` makes each fail. */
 const points = extent(60, 100_000)
 /**
  * The calls in which the answer is written and all descriptors are closed: only this many, every third of them or each.
@@ -33,7 +33,7 @@ beforeAll(async () => {
 }, buildingMs)
 afterAll(() => plugins[Symbol.asyncDispose]())
 
-/** Evenly apart, and each of the last. */
+/** Evenly spaced numbers, and all of the last ones. */
 function pointsUpTo(last: number): number[] {
   const step = Math.max(1, last / points)
   const all = new Set(Array.from({ length: Math.ceil(last / step) }, (_, at) => Math.floor(at * step) + 1))

@@ -8,8 +8,8 @@ const fixture = join(import.meta.dir, "throwing.fixture.ts")
 const programs = [{ name: "throwing", run: { main: fixture, name: "run" } }]
 
 /**
- * "function file:line" of each call, the innermost first, up to the fixture's own verb; without what a bundler adds to
- * names.
+ * "function file:line" of each call, the innermost first, up to the fixture's own verb; without a bundler's additions
+ * to names.
  */
 async function framesOf(command: readonly string[], network: string): Promise<{ msg: string; frames: string[] }> {
   const env = {

@@ -62,10 +62,7 @@ for (const plugin of pluginsAs()) {
   })
 }
 
-/**
- * Whether a call reported nothing because it could not, or succeeded, or reported in one sentence what could not be
- * done.
- */
+/** Reports whether a call could not print anything, or succeeded, or reported its failure in one sentence. */
 async function expectClear(output: PluginOutput, isMute: boolean): Promise<void> {
   if (output.exitCode === 0) return
   if (isMute) {

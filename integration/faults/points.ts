@@ -172,7 +172,7 @@ function refusalsOf({ about }: Call): readonly string[] {
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
-/** Whether it is NFNL_MSG_BATCH_BEGIN, which has no answer. To a plugin, a refused transaction changed nothing. */
+/** Reports whether a call sends NFNL_MSG_BATCH_BEGIN, which has no answer. A refused transaction changes nothing. */
 function beginsTransaction({ about }: Call): boolean {
   return about === "type 16 flags 1"
 }

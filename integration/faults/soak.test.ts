@@ -25,7 +25,7 @@ const others = extent(20, 110)
 /** The number of passes between two checks of the host. */
 const stretch = extent(30, 1000)
 
-/** One of this many passes is repeated on a new host: other work of the machine slows both. */
+/** One in this number of passes is repeated on a new host, because other work of the machine slows both equally. */
 const compared = extent(15, 10)
 
 /** 1021 addresses: the long form uses each of them 20 times. */
@@ -102,7 +102,7 @@ async function unreclaimableKb(): Promise<number> {
 const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
 const inMs = (numbers: readonly number[]) => `${median(numbers).toFixed(1)} ms`
 
-/** A host with `others` pods and one more, which comes and goes. */
+/** A host with `others` pods and one more, which is attached and detached. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
@@ -129,7 +129,7 @@ class Node implements AsyncDisposable {
     return node
   }
 
-  /** One ADD and DEL; keeps how long the calls of each took, in milliseconds. */
+  /** One ADD and DEL; records the duration of each call in milliseconds. */
   async pass(): Promise<void> {
     const added = (await this.#station.run([jobsOf("ADD", this.pod, 8080)])).outcomes[0] ?? []
     const result = JSON.parse(added.at(-1)?.stdout ?? "") as PluginResult

@@ -10,7 +10,7 @@ import { firewalldPid, runFirewalld, sourcesIn, startFirewalld } from "./firewal
 const directory = mkdtempSync(join(tmpdir(), "cni-firewalld-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** A verb waits so long for firewalld, with all that it asks, and some time to work. */
+/** The time that a verb may wait for all answers of firewalld, and some time for its work. */
 const LIMIT_MS = scaleTimeout(40_000)
 
 async function labWithFirewalld(): Promise<FirewallLab> {

@@ -9,7 +9,7 @@ function reaches(from: Namespace, to: FirewalledPod): Promise<boolean[]> {
 
 const none = [false, false]
 
-/** The container gets out, and is reached from outside and from the host. */
+/** Expects that the container reaches the outside, and that the outside and the host reach it. */
 async function expectOutsideReached(lab: FirewallLab, pod: FirewalledPod): Promise<void> {
   await expectAnswer(pod.namespace, outside.ip)
   await expectAnswer(pod.namespace, outside.ip6)

@@ -82,7 +82,7 @@ export class Cri implements Disposable {
   }
 }
 
-/** A runtime on its own host that is asked for pods as kubelet asks. */
+/** A runtime on its own host that gets kubelet's requests for pods. */
 export abstract class PodRuntime implements AsyncDisposable {
   readonly host: RuntimeHost
   /** The path of its socket on its host. */

@@ -126,7 +126,7 @@ const privateMounts = `
   done
   mkdir "$1"`
 
-/** Process 1: takes in orphans, as every init has to, and does nothing else. */
+/** Process 1: only reaps orphans, as every init must. */
 const init = `
   umount /sys/fs/cgroup
   mount -t cgroup2 cni-test /sys/fs/cgroup

@@ -1,4 +1,7 @@
-/** A real API server takes the objects of deploy/kubernetes, every key of them, and they do what they say. */
+/**
+ * A real API server accepts every key of the objects in deploy/kubernetes, and the objects have their documented
+ * effects.
+ */
 import { expect, test } from "bun:test"
 import { type DaemonSet, type Manifest, readDeployment } from "../deploy/manifests.ts"
 import { HostNamespace, scaleTimeout, waitFor } from "../lab/mod.ts"

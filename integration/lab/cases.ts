@@ -24,8 +24,7 @@ export interface CaseOptions {
 }
 
 /**
- * Defines a shared case of a plugin. Skips it if the kernel lacks what the plugin needs, and if another plugin covers
- * both.
+ * Defines a shared case of a plugin. Skips it if the kernel lacks a required feature, or if another plugin covers both.
  */
 export function testPlugin(plugin: string, title: string, run: () => Promise<void>, options: CaseOptions = {}): void {
   const { like, staged } = pluginRow(plugin)
@@ -48,7 +47,7 @@ function isLeftToAnother(plugin: string, title: string): boolean {
   return alike.length > 1 && (sum + alike.indexOf(plugin)) % 2 === 1
 }
 
-/** Defines a test of a plugin. Skips it if the kernel lacks what the plugin needs. */
+/** Defines a test of a plugin. Skips it if the kernel lacks a required feature. */
 export function testWhereItRuns(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
   if (isLeftToAnother(plugin, title)) return
   const { needs } = pluginRow(plugin)

@@ -65,7 +65,7 @@ export class Station implements AsyncDisposable {
     return new Station(startProgram(where))
   }
 
-  /** Runs one job. Throws if its exit code is not 0, because the time of a failure means nothing. */
+  /** Runs one job. Throws if its exit code is not 0, because the duration of a failed job is meaningless. */
   async time(job: Job): Promise<Outcome> {
     const { outcomes } = await this.run([[job]])
     const [[outcome] = []] = outcomes
@@ -150,7 +150,7 @@ function startProgram(where: Namespace) {
   })
 }
 
-/** Programs that ran one after the other. With `ms`, their wall time was another: they ran at the same time. */
+/** Programs that ran in sequence. With `ms` they ran concurrently, and `ms` is their total wall time. */
 export function total(samples: readonly Sample[], ms = sum(samples.map((sample) => sample.ms))): Sample {
   return {
     ms,

@@ -4,7 +4,7 @@ import { basename, join } from "node:path"
 import { FileDescriptor, isErrno, Open, tryLock } from "../../pkg/libc/mod.ts"
 
 /**
- * A directory that goes with the scope that declared it, with everything in it.
+ * A directory that is deleted with its content at the end of the declaring scope.
  * @example await using directory = await TemporaryDirectory.create()
  */
 export class TemporaryDirectory implements AsyncDisposable {

@@ -30,7 +30,9 @@ async function createTwins({ keys, iptables }: (typeof backends)[number]) {
     return { pod, attachment, result, name }
   }
   const [a, b] = [await attach("a"), await attach("b")]
-  /** Gives the gateway's addresses and their routes to the bridge of one network, and asks the internet. */
+  /**
+   * Gives the gateway's addresses and their routes to the bridge of one network, and sends a request to the internet.
+   */
   const seen = async ({ pod, name }: typeof a) => {
     const gateways = ["10.22.0.1/16", "fd00:22::1/64"]
     for (const address of gateways) await host.exec("ip", ["address", "add", address, "dev", `br-${name}`, "nodad"])

@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => meter[Symbol.asyncDispose]())
 
-/** Containers by the Go plugins, and as many by these. */
+/** Containers that the Go plugins attached, and as many that these plugins attached. */
 const COUNT = extent(4, 30)
 
 const half = (all: readonly Published[]) => [all.slice(0, all.length / 2), all.slice(all.length / 2)] as const

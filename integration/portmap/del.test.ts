@@ -16,7 +16,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const local = { hostPort: 8081, containerPort: 80, protocol: "tcp", hostIP: hostAddresses.ip } as const
 
-/** The state to come back to: shared chains of iptables, and its sysctl, stay forever as upstream leaves them. */
+/** The expected final state: shared chains of iptables, and its sysctl, stay as with upstream. */
 async function settled(lab: PortmapLab): Promise<Snapshot> {
   if (lab.backend.name !== "nftables") {
     const pod = await lab.addPod()
@@ -27,7 +27,7 @@ async function settled(lab: PortmapLab): Promise<Snapshot> {
   return takeSnapshot(lab.host)
 }
 
-/** What DEL may be told: all that ADD was told, nothing, other mappings, or unreadable ones. */
+/** The mappings in DEL's input: those of ADD, none, others, or unreadable ones. */
 const inputs: [object, object][] = [
   [{}, {}],
   [{ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }],
@@ -110,7 +110,7 @@ testEach("GC removes the mappings of what is no longer valid, and of this networ
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-/** How many datagrams the host has had for ports at which nothing listens, by both families. */
+/** Returns the number of datagrams that the host received for unused ports, in both families. */
 async function strayDatagrams({ host }: PortmapLab): Promise<number> {
   const { stdout } = await host.exec("cat", ["/proc/net/snmp", "/proc/net/snmp6"])
   const [, ip] = stdout.match(/^Udp: \d+ (\d+)/m) ?? []

@@ -48,7 +48,7 @@ async function addServiceRules(host: HostNamespace): Promise<void> {
   }
 }
 
-/** Starts what stands for ip_vs: servers of the host at the service's addresses. */
+/** Starts a substitute for ip_vs: servers of the host at the service's addresses. */
 async function startService(host: HostNamespace): Promise<AsyncDisposable> {
   await using stack = new AsyncDisposableStack()
   for (const address of service.addresses)

@@ -17,7 +17,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const nothing = { "cni.dev/valid-attachments": [] }
 
-/** The setting is switched on by us or by another program: what the next ADD finds is the same. */
+/** portmap or another program enabled the setting: the next ADD cannot distinguish these cases. */
 const causes = [
   {
     by: "an ADD, before all rules were flushed",

@@ -102,7 +102,7 @@ export class MappedPod extends ConnectedPod {
     this.portmap = portmap
   }
 
-  /** ADD of portmap, with any answer; DEL and CHECK are told the same mappings from then on. */
+  /** Runs ADD of portmap, which may fail. Later DELs and CHECKs get the same mappings. */
   map(mappings: readonly PortMapping[], keys: object = {}, call: object = {}): Promise<PluginOutput> {
     this.mappings = mappings
     return this.portmap.run("ADD", { ...this.#keys(), ...keys }, call)

@@ -44,7 +44,7 @@ export const greedy: readonly PortMapping[] = [
   })),
 ]
 
-/** The modes of kube-proxy that nothing but a packet filter is needed for. */
+/** The modes of kube-proxy that need only a packet filter. */
 export const captured = ["iptables", "nftables"] as const
 
 /** kube-proxy's rules for `service` in one mode: files of this directory, captured by `npm run test:kubernetes`. */
@@ -53,8 +53,7 @@ export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip
 }
 
 /**
- * The host's rules of kube-proxy as text, without what changes from run to run, and without its counters, which are
- * their own objects.
+ * The host's rules of kube-proxy as text, without parts that change from run to run, and without its counter objects.
  */
 export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
   const program = family === "ip" ? "iptables-save" : "ip6tables-save"
@@ -70,7 +69,7 @@ export async function captureRules(host: Namespace, mode: (typeof captured)[numb
 /** Asks echo peers in sequence, with one process for all. */
 const ask = 'for at in "$@"; do exec 3<>"$at" || exit 1; printf hello >&3; read -r line <&3; echo "$line"; done'
 
-/** A host with a container that a service leads to, one that maps ports, one that asks, and another host. */
+/** A host with a container behind a service, one that maps ports and one client, and another host. */
 export class ServicesLab implements AsyncDisposable {
   readonly lab: PortmapLab
   readonly endpoint: MappedPod
@@ -102,7 +101,7 @@ export class ServicesLab implements AsyncDisposable {
     return new ServicesLab(lab, pods, stack.move())
   }
 
-  /** Loads what kube-proxy has written, as it does: all of one family at once. */
+  /** Loads kube-proxy's rules in its way: all rules of one family at once. */
   async loadCaptured(mode: (typeof captured)[number]): Promise<void> {
     for (const family of ["ip", "ip6"] as const) {
       const input = await Bun.file(capturedFile(mode, family)).text()

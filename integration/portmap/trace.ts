@@ -27,7 +27,7 @@ export async function countMessages(
   return { sent: text.match(/sendto\(/g)?.length ?? 0, received: text.match(/recvfrom\(/g)?.length ?? 0 }
 }
 
-/** Calls portmap with the pod's mappings, and answers what strace(1) has seen. */
+/** Calls portmap with the pod's mappings, and returns the calls that strace(1) recorded. */
 function trace({ portmap, mappings }: MappedPod, verb: PluginCall["verb"], expressions: readonly string[]) {
   return runTraced(portmap, verb, expressions, { runtimeConfig: { portMappings: mappings } })
 }

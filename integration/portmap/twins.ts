@@ -15,7 +15,7 @@ export function mappingsTo(containerPort: number): PortMapping[] {
   ]
 }
 
-/** One container in two networks, as `podman run --network lab,other` makes it, and what answers in it. */
+/** One container in two networks, like that of `podman run --network lab,other`, and its servers. */
 export async function createTwins(lab: PortmapLab) {
   const first = await lab.addPod()
   const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })

@@ -6,7 +6,7 @@ import { inject } from "./trace.ts"
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 
-/** For every step of ADD one way to make it fail, one after the other on one host; set-up comes before the snapshot. */
+/** For every step of ADD, one way to make it fail, all on one host. `setUp` runs before the snapshot. */
 const breakages: {
   step: string
   setUp?: (lab: PortmapLab) => Promise<unknown>

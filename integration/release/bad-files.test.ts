@@ -35,12 +35,12 @@ afterAll(() => release[Symbol.asyncDispose]())
 const knownPackages =
   "dpkg-query --show; dpkg-divert --list; dpkg --audit; if command -v rpm >/dev/null; then rpm --query --all | sort; fi"
 
-/** A pod of the old suite stays attached, and another one comes and goes. */
+/** A pod of the old suite stays attached, and another one is attached and detached. */
 async function expectWorks(host: FreshRoot, binDir: string): Promise<void> {
   await host.follow("cni check kept kept && cni add kept later && cni del kept later", { CNI_PATH: binDir })
 }
 
-/** Carries out commands that must fail with a message, and looks whether all is as it was. */
+/** Runs commands that must fail with a message, and checks that nothing has changed. */
 async function expectRefused(host: FreshRoot, commands: string, message: RegExp, binDir?: string): Promise<void> {
   const state = async () => [...(await host.files()), await host.follow(knownPackages)]
   const before = await state()

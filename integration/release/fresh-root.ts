@@ -73,8 +73,8 @@ mount -t tmpfs -o mode=755 cni-test run
 exec chroot . /bin/sh -c 'cd; >/run/is-ready; trap : CHLD; while :; do sleep infinity & wait; done'`
 
 /**
- * A host with a root file system, processes and a network of its own, in which a page is followed: what it changes goes
- * with it. Needs root.
+ * A host with its own root file system, processes and network, for following the commands of a page. All changes are
+ * deleted with the host. Needs root.
  * @example
  * await using host = await FreshRoot.create(await minimalDebian(), release.path)
  * await host.follow("apt-get install /mnt/cni-plugins_0.1.0-1_amd64.deb")

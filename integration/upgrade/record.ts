@@ -1,7 +1,7 @@
 /**
- * Records what this version leaves on a node: `bun integration/upgrade/record.ts` writes
+ * Records this version's objects on a node: `bun integration/upgrade/record.ts` writes
  * `integration/upgrade/VERSION.json`. It is run once for each release, before it is tagged, as root after `npm run
- * build`; a recording is never made again after that.
+ * build`; a recording is never replaced.
  */
 import { join } from "node:path"
 import { version } from "../../package.json"

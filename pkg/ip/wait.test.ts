@@ -6,7 +6,7 @@ import { parseIp } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
 import { isOperational, waitForDetection, waitOperational, waitUntil } from "./wait.ts"
 
-/** Events that come one after the other, and how long each was waited for at most. */
+/** Successive events, and the longest wait for each. */
 function events(onEvent: () => void = () => {}) {
   const waits: number[] = []
   const nextEvents = (leftMs: number) => {

@@ -134,7 +134,7 @@ export function listing(...payloads: Uint8Array[]): NetlinkSocket {
   return new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel(script))
 }
 
-/** `dump` of a kernel whose lists are answered with these messages. */
+/** `dump` of a kernel that answers list requests with these messages. */
 export function dumping(answers: (request: Request) => readonly Message[]): NetlinkSocket["dump"] {
   return (request, pick) => {
     const picked: NonNullable<ReturnType<typeof pick>>[] = []

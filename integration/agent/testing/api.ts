@@ -21,7 +21,7 @@ export interface ClusterApi extends AsyncDisposable {
   readonly ca?: string
   /** A request as administrator. */
   ask(method: string, path: string, body?: object): Promise<Answer>
-  /** Answers nothing of use until `up`. */
+  /** Returns only errors until `up`. */
   down(): Promise<void>
   up(): Promise<void>
   /** Forgets the history: watches that go on from before are answered with 410. */

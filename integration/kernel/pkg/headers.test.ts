@@ -46,7 +46,7 @@ const rules = nftables.expressionTables
 
 type Fields = Readonly<Record<string, readonly [type: number, codec: unknown]>>
 
-/** The fields of a table that stands inside another. */
+/** The fields of a table inside another one. */
 const inside = (table: { fields: Fields }, name: string): { fields: Fields } =>
   table.fields[name]?.[1] as { fields: Fields }
 

@@ -1,4 +1,4 @@
-/** Chained plugins with nothing to do: they ask nothing of nf_tables, which refuses every question here. */
+/** Chained plugins with nothing to do: they send no requests to nf_tables, which refuses all requests here. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as firewall from "../../../meta/firewall/main.ts"
 import type * as portmap from "../../../meta/portmap/main.ts"

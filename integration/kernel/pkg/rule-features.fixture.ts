@@ -124,7 +124,7 @@ export interface Request {
   readonly hasNftables: boolean
 }
 
-/** Does the steps one after another, each as a plugin that was just started. */
+/** Runs the steps in order, each like a newly started plugin. */
 function runSteps({ name, steps, hasNftables }: Request): Outcome[] {
   return steps.map((step) => {
     const filter = hasNftables ? PacketFilter.find() : undefined

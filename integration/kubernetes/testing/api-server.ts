@@ -114,7 +114,7 @@ export class RealApiServer implements ClusterApi {
     throw new Error(`The API server did not start:\n${(await this.#log()).slice(-5000)}`)
   }
 
-  /** Forgets the history: etcd's by compaction, and what the API server remembers of it by a new start. */
+  /** Deletes the history: etcd's by compaction, and the API server's by a restart. */
   async forget(): Promise<void> {
     const { body } = await this.ask("GET", "/api/v1/namespaces")
     const revision = body.metadata.resourceVersion

@@ -38,8 +38,8 @@ export interface ClusterOptions {
 }
 
 /**
- * A cluster of three nodes as namespaces, with a control plane in the namespace of their link. The pod network is what
- * `kubectl apply -k deploy/kubernetes` makes.
+ * A cluster of three nodes as namespaces, with a control plane in the namespace of their link. `kubectl apply -k
+ * deploy/kubernetes` sets up the pod network.
  */
 export class Cluster implements AsyncDisposable {
   /** The namespace of the control plane. */

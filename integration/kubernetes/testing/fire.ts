@@ -13,7 +13,7 @@ const flush = `
 const directory = "/opt/cni/bin"
 const install = [`${directory}/cni`, "install", "--adopt", "--bin-dir=/host/bin", "--tool-dir=/host/bin"]
 
-/** What is done to all nodes at once while tests run. Each returns on how many of them it had an effect. */
+/** The attacks on all nodes at once while tests run. Each returns the number of affected nodes. */
 const attacks: Readonly<Record<string, (cluster: Cluster) => Promise<number>>> = {
   async "the DaemonSet rolled to another build, or back, node by node"(cluster) {
     const { nodes } = cluster
@@ -61,8 +61,8 @@ async function readDigests({ host }: ClusterNode): Promise<ReadonlySet<string>> 
 }
 
 /**
- * Starts an attack on the cluster every 20 seconds until `work` ends, even if an earlier one still goes on. Returns how
- * often each attack hit a node.
+ * Starts an attack on the cluster every 20 seconds until `work` ends, even if an earlier one is still running. Returns
+ * the number of hits of each attack.
  */
 export async function underFire(cluster: Cluster, work: Promise<unknown>): Promise<Map<string, number>> {
   let isOver = false

@@ -99,7 +99,7 @@ export async function makeNode(api: ClusterApi, name: string, addresses: readonl
 const SERVICES = "/api/v1/namespaces/default/services"
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 
-/** Makes a service with its endpoints on a node, as a controller would. The service goes when the result is disposed. */
+/** Creates a service with its endpoints on a node, like a controller. Disposing the result deletes the service. */
 export async function makeService(
   api: ClusterApi,
   nodeName: string,

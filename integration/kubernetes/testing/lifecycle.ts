@@ -76,7 +76,7 @@ async function deletePods(cluster: Cluster, { name }: ClusterNode): Promise<void
     await cluster.kubectl(["-n", namespace, "delete", "pods", `--field-selector=spec.nodeName=${name}`])
 }
 
-/** Ends all processes of idle pods: kubelet makes new sandboxes, and asks no API server. */
+/** Ends all processes of idle pods: kubelet creates new sandboxes without the API server. */
 async function killPods({ host }: ClusterNode): Promise<void> {
   await host.tryExec("pkill", ["-KILL", "-x", "agnhost"])
 }
@@ -94,7 +94,7 @@ async function settledPods(cluster: Cluster): Promise<readonly Pod[] | undefined
   return Bun.deepEquals(read.sort(), expected.sort()) ? pods : undefined
 }
 
-/** Lets all events happen, one after another, and returns a table of how the pods were afterward. */
+/** Triggers all events in order, and returns a table of the pods' states after each. */
 export async function runLifecycle(cluster: Cluster): Promise<string> {
   await cluster.apply(idlePods("idle"))
   await cluster.waitUntilReady("daemonset/idle")

@@ -50,7 +50,7 @@ function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "se
   return changes
 }
 
-/** `lengths[i][j]`: how many lines the rests `a[i…]` and `b[j…]` have in common, in order. */
+/** `lengths[i][j]`: the length of the longest common subsequence of the lines `a[i…]` and `b[j…]`. */
 function commonLengths(a: readonly string[], b: readonly string[]): number[][] {
   const lengths = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0))
   for (let i = a.length - 1; i >= 0; i--) {
