@@ -76,7 +76,7 @@ const versions = (site: Site) => {
   return [...new Set(files.map((content) => content.slice(0, content.indexOf(","))))].sort().join()
 }
 
-/** Starts from the same directory for each call, and kills `act` at every one. Returns how many there were. */
+/** Kills `act` at each of its system calls, every time from the same initial directory. Returns the number of calls. */
 function killAtEach(
   prepare: (site: Site) => void,
   act: (site: Site) => unknown,

@@ -281,7 +281,7 @@ function importCircles(imports: ReadonlyMap<string, readonly string[]>): string[
   return circles
 }
 
-/** The folders whose files may not import one another in a circle; what only tests of pkg import may. */
+/** The folders whose files must not import one another in a cycle, except files that only tests of pkg import. */
 const withoutCircles = [
   "pkg",
   "plugins",

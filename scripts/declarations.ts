@@ -1,7 +1,7 @@
 /**
  * The types of an npm package, one file per entry: every declaration that an entry exports, and those that these refer
- * to, with their comments, from the declarations that tsc writes for each source. Later entries import from the first
- * what it exports, so that there is one `CniError`.
+ * to, with their comments, from the declarations that tsc writes for each source. Later entries import the exports of
+ * the first one, so that only one `CniError` exists.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -167,7 +167,7 @@ type Go = (...args: string[]) => Promise<string>
 
 /**
  * Makes `build` create each missing target atomically. `prepare` and `build` get Go, which works in the directory
- * `sources`. The caches of Go stay until all targets exist: a build that was interrupted goes on.
+ * `sources`. Go's caches are kept until all targets exist, so an interrupted build can continue.
  */
 async function buildOnce(
   name: string,

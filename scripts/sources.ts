@@ -65,8 +65,8 @@ export function requireVendored(directory: string, { vendored, sha256, pin }: Pi
 }
 
 /**
- * pip asks a source package for its name and version before it returns the package, and for that runs the package's own
- * build program with the newest release of its dependencies. This answers in its place: neither is run.
+ * Before pip returns a source package it reads the package's name and version, for which it runs the package's build
+ * program and installs the program's newest dependencies. This program replaces the package's, so that neither is run.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):

@@ -42,7 +42,7 @@ export class Node implements AsyncDisposable {
     return new Node(host, directory.path, stack.move(), { suite, chainOf })
   }
 
-  /** Returns the calls that attach a pod: each plugin gets the result of the one before. */
+  /** Returns the calls that attach a pod: each plugin gets the result of the previous one. */
   adds(pod: Pod): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index)
     return chain.map((plugin, at) => ({ ...this.#call("ADD", plugin, pod), takesResult: at > 0 }))

@@ -62,7 +62,7 @@ async function run(program: string, ...args: string[]): Promise<void> {
 
 const crun = (...args: string[]) => run("crun", `--root=${join(containers, ".crun")}`, ...args)
 
-/** The record is whole, or the one before. */
+/** Writes a record atomically: after a crash the file has the new record or the previous one. */
 function write(container: Container): void {
   const file = join(directoryOf(container.name), "container.json")
   writeFileSync(`${file}.new`, JSON.stringify(container))

@@ -27,7 +27,7 @@ type Flow = (typeof flows)[number]
 /** A program that has its own rules on the node. */
 interface Neighbour {
   readonly name: string
-  /** Starts it, or starts it again, or has it read its rules again. */
+  /** Starts or restarts the program, or makes it reload its rules. */
   start(lab: NodeLab): Promise<unknown>
   /** The missing objects of pods that are attached while it runs. */
   readonly before: Lost

@@ -76,7 +76,10 @@ test("a link that no longer exists is not waited for", () => {
 const [IFA_F_DADFAILED, IFA_F_TENTATIVE, IFA_F_PERMANENT] = [0x08, 0x40, 0x80]
 const RTM_GETADDR = 22
 
-/** Waits for addresses of eth0 that have these flags, one set after each event; returns how many events came. */
+/**
+ * Waits for addresses of eth0 with these flags, which each event replaces by the next ones. Returns the number of
+ * events.
+ */
 function detect(...rounds: readonly (readonly number[])[]): number {
   let round = 0
   const listed = () =>

@@ -229,8 +229,8 @@ export const descriptors = () => readDirectory("/proc/self/fd").length
 export const isChildless = () => engine.wait4(-1, new Int32Array(1), 1) === -10
 
 /**
- * Programs started with ever fewer descriptors to be had: what comes of each, without what has been opened for that.
- * The last one finds enough. The limit must be a small one.
+ * Starts programs with increasing limits of descriptors, and returns each outcome. The last limit suffices. The limits
+ * must be small.
  */
 export function spawnWithFewDescriptors(): Json {
   const before = descriptors()

@@ -39,7 +39,7 @@ function address(text: string): Cidr {
   return found
 }
 
-/** The lines of an address: "10.1.0.2/16", and who has it in their order, "net/c1/eth0", … */
+/** The lines of an address: "10.1.0.2/16", followed by its owners in order, "net/c1/eth0", … */
 function heldBy(cidr: string, ...comments: string[]): KeyQueue[] {
   return placesFor(layout, [address(cidr)], "").map(({ set, element: { key } }) => {
     const [first, ...others] = comments.map((comment) => ({ key, comment }))

@@ -8,7 +8,7 @@ import { acknowledge, done, hex, linkNumber, ScriptedKernel } from "./testing.ts
 const [ENODEV, EPERM, EOPNOTSUPP] = [19, 1, 95]
 const [RTM_NEWLINK, RTM_DELLINK] = [16, 17]
 
-/** A clock that stands still until it is moved. */
+/** A clock that advances only on request. */
 function clockAt(start: number) {
   let now = start
   const pass = (ms: number) => {

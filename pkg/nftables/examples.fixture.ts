@@ -1,4 +1,4 @@
-/** Transactions that the tests of this room compare with what `nft` makes of the same text. */
+/** Transactions that the tests of this package compare with the output of `nft` for the same text. */
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
 import { add, type Chain, create, flush, type NamedSet, type Operation, type Rule, remove } from "./rule-set.ts"

@@ -48,7 +48,7 @@ export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vnetHdr"],
     default: "false",
-    meaning: "frames begin with a `struct virtio_net_hdr`. A program that attaches sets this again",
+    meaning: "frames begin with a `struct virtio_net_hdr`. An attaching program must set this flag too",
   },
   { paths: ["bridge"], default: "none", meaning: "an existing bridge in the container; the tap becomes its port" },
   { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },

@@ -67,5 +67,5 @@ function duringBuild(before: Source, after: Source): Source {
   return { commit: before.commit, isClean }
 }
 
-/** The file that lists the sum of each other file of a release; what a releaser signs. */
+/** The file with the sums of all other files of a release. The releaser signs it. */
 export const sumsName = "SHA256SUMS"

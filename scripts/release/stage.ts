@@ -43,7 +43,7 @@ export interface PlacedFile {
 
 /** The steps that make a package. */
 export interface Making {
-  /** Where it goes. */
+  /** The destination path. */
   readonly directory: string
   /** The modification time of its files, in seconds since 1970. */
   readonly age: number

@@ -26,7 +26,7 @@ const SHOWING = [
   "tc qdisc show dev …",
 ]
 
-/** Commands that change something, each with what of this suite's or of the kernel's own that is. */
+/** The changing commands, each with the object of this suite or the kernel that it changes. */
 const CHANGING: Readonly<Record<string, string>> = {
   "bridge fdb replace … dev … self local": "the bridge's own entry, which the kernel makes with it",
   "bridge link set dev … hairpin on": "a container's port",
@@ -86,7 +86,7 @@ const CHANGING: Readonly<Record<string, string>> = {
   "touch …": "the path of a container's namespace",
 }
 
-/** The command templates of a source: what stands between "sh`" and its end, with "…" for each value. */
+/** The command templates of a source: the text of each sh`…` template, with "…" for each value. */
 function templatesIn(source: string): string[] {
   return [...source.matchAll(/(?<![\w"'*])sh`/g)].map(({ index }) => templateAt(source, index + "sh`".length).text)
 }
@@ -111,7 +111,7 @@ function valueEnd(source: string, from: number): number {
   }
 }
 
-/** The commands of a template one by one, without what runs them in a container or for several objects. */
+/** The single commands of a template, without the wrappers that run them in a container or for several objects. */
 function commandsIn(template: string): string[] {
   if (template.startsWith("for each in ")) return []
   const inside = template.replace(/^nsenter (--net=)?… (sh -ec )?/, "")

@@ -28,7 +28,7 @@ const six: Packet = { ...packet, source: new Uint8Array(16).fill(1), destination
 
 type Part = readonly [name: string, data: object]
 
-/** A kernel that has nothing but what a test says. */
+/** A kernel with only the state that a test defines. */
 const emptyKernel: Kernel = {
   layoutOf: () => undefined,
   elementOf: () => undefined,

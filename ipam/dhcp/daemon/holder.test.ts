@@ -77,7 +77,7 @@ class FakeLink implements ContainerLink {
   }
 }
 
-/** Writes no file, and says what would be written. */
+/** Writes no file, but records the data. */
 class FakeJournal extends Journal {
   override write = ({ progress }: { progress: string }, durable: boolean) =>
     void events.push(`${progress}${durable ? ", on disk" : ""}`)

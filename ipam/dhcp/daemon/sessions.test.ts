@@ -56,7 +56,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true })
 })
 
-/** Has the sessions do what there is to do. */
+/** Makes the sessions handle all pending events. */
 function turn(): void {
   const buffer = new Uint8Array(65_536)
   sessions.accept(server.fd)
@@ -69,7 +69,7 @@ function turn(): void {
   }
 }
 
-/** A caller, which reads what it is sent as the protocol has it. */
+/** A caller that decodes the received messages of the protocol. */
 class Client {
   readonly socket = connectTo(join(directory, "socket"))
   readonly #decoder = new GobDecoder()

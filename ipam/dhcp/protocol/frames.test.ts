@@ -77,7 +77,7 @@ describe("a UDP datagram", () => {
   })
 })
 
-/** Changes an IPv4 header and computes its checksum again, so that nothing but the change is wrong. */
+/** Changes an IPv4 header and recomputes its checksum, so that only the change is wrong. */
 function setHeader(frame: Uint8Array, at: number, bytes: number[]): void {
   frame.set(bytes, at)
   frame.set([0, 0], 24)

@@ -1,6 +1,6 @@
 /**
- * Configurations at the edges of the rules, beside the cases of `cases.fixture.ts`: what lint says of each is in
- * `variants.txt`, and where that is nothing, they are right.
+ * Edge cases of the rules, in addition to `cases.fixture.ts`. `variants.txt` has lint's findings for each; a
+ * configuration without findings is correct.
  */
 type Files = Readonly<Record<string, string>>
 
