@@ -109,8 +109,8 @@ function cgroupOf({ name }: HostNamespace): string {
 }
 
 /**
- * $1 is the cgroup to create. Removes empty cgroups of killed test processes. /opt keeps its content, because the
- * plugins under test may be below it.
+ * $1 is the cgroup to create. Removes empty cgroups of killed test processes, as other hosts do at the same time. /opt
+ * keeps its content, because the plugins under test may be below it.
  */
 const privateMounts = `
   umount --lazy /run/netns # the machine's: a runtime that looks for the mount of this path finds the first
@@ -122,7 +122,7 @@ const privateMounts = `
   mount -t cgroup2 cni-test /sys/fs/cgroup
   for old in /sys/fs/cgroup/cnit-*; do
     pid=\${old##*/cnit-}
-    [ ! -e "$old" ] || [ -e "/proc/\${pid%%-*}" ] || find "$old" -depth -type d -exec rmdir {} +
+    [ ! -e "$old" ] || [ -e "/proc/\${pid%%-*}" ] || find "$old" -depth -type d -exec rmdir {} + || :
   done
   mkdir "$1"`
 
