@@ -77,7 +77,7 @@ const inabilities: {
   what: string
   keys?: Record<string, unknown>
   before?: (stage: Stage) => Promise<unknown>
-  /** After one container has been added. */
+  /** The state after the first ADD. */
   cause?: (stage: Stage) => Promise<unknown>
   cure: (stage: Stage) => Promise<unknown>
 }[] = [

@@ -5,7 +5,7 @@ import type { FreshRoot } from "./fresh-root.ts"
 /** Namespaces that come and go at a time. */
 const lanes = ["a", "b", "c"]
 
-/** The network of the load; its masquerade makes rules of each container. */
+/** The network of the load, which has masquerade rules for each container. */
 const network = {
   cniVersion: "1.0.0", // Debian's Go plugins support it too
   name: "load",

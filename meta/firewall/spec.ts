@@ -38,7 +38,7 @@ export interface HostLink {
   port: string | undefined
 }
 
-/** The note beside each address of an attachment: with it DEL needs to read no list. */
+/** The note beside each address of an attachment, so that DEL need not read a list. */
 export interface Note {
   /** The number of the attachment's addresses. */
   count: number

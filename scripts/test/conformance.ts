@@ -61,7 +61,7 @@ export function filesOf(tests: readonly TestCase[]): string {
   return [...new Set(tests.map(({ file }) => file))].join(", ")
 }
 
-/** One sentence for each error, and for each statement that neither holds nor is shown to differ. */
+/** Returns one sentence for each error, and for each statement without a test that proves it or its difference. */
 export function failuresOf({ judgements, errors }: Conformance): string[] {
   return [...errors, ...judgements.flatMap(failureOf)]
 }

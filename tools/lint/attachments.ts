@@ -21,7 +21,7 @@ export function isManifest(name: string): boolean {
 
 const KIND = "NetworkAttachmentDefinition"
 
-/** A text with the offset in the file of each of its units. */
+/** A text, and the offset of each code unit in the file. */
 interface Unquoted {
   readonly text: string
   readonly offsets: readonly number[]

@@ -131,7 +131,7 @@ export class ClusterNode implements AsyncDisposable {
     return new ClusterNode(host, name, [v4, v6])
   }
 
-  /** The logs of all its agents. */
+  /** The logs of all agents. */
   get log(): string {
     return this.#log
   }

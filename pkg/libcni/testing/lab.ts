@@ -26,7 +26,7 @@ export interface Behaviour {
   readonly script?: string
 }
 
-/** A script for a behavior: waits while the file exists, so at most until the lab is deleted. */
+/** A script for a behavior: waits while the file exists, at the latest until the lab is deleted. */
 export function waitsWhileExists(file: string): string {
   return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
 }
