@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { chmod, readFile, writeFile } from "node:fs/promises"
+import { chmod, readdir, readFile, writeFile } from "node:fs/promises"
 import { outside, uplink, waitFor } from "../lab/mod.ts"
 import { FlowMeter, type ListenerRecord, RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
@@ -169,6 +169,25 @@ test("a cache that other users can write to is not believed: nothing is restored
   const { losses } = await listener.until((record) => record.losses.length > 0, "a loss that is reported")
   expect(JSON.stringify(losses)).toContain("all users may write to")
   expect(await lab.ruleSet()).toEqual([])
+})
+
+test("the listener keeps at most 2 MB of its own memory after it has restored the ports of 250 attachments", async () => {
+  await using lab = await ReconcileLab.create()
+  await lab.addPods(1)
+  const results = lab.host.file("/var/lib/cni/results")
+  const record = await readFile(`${results}/${(await readdir(results))[0]}`, "utf8")
+  const plugins = [{ type: "portmap", capabilities: { portMappings: true } }]
+  const config = Buffer.from(JSON.stringify({ cniVersion: "1.1.0", name: "pods", plugins })).toString("base64")
+  for (let at = 3; at < 253; at++) {
+    const portMappings = [{ hostPort: 20_000 + at, containerPort: 80, protocol: "tcp" }]
+    const other = { containerId: `copy-${at}`, config, capabilityArgs: { portMappings } }
+    const copy = { ...JSON.parse(record.replaceAll(/\.\d+\/(?=\d)/g, `.${at}/`)), ...other }
+    await writeFile(`${results}/pods-copy-${at}-eth0`, JSON.stringify(copy))
+  }
+  await using listener = await RunningListener.start(lab.node)
+  expect(listener.said).toContain("restored 250 things")
+  const memory = await readFile(`/proc/${(await listener.record()).pid}/smaps_rollup`, "utf8")
+  expect(Number(/^Anonymous: *(\d+) kB$/m.exec(memory)?.[1])).toBeLessThanOrEqual(2048)
 })
 
 test("a full disk, and a torn record of one container, keep nothing from the others", async () => {

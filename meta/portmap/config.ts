@@ -169,6 +169,7 @@ function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<t
 
 /** Throws when two mappings send the same port to different places. */
 function refuseContradictions(mappings: readonly Mapping[]): void {
+  if (mappings.length < 2) return
   const seen = new Map<string, number>()
   for (const { family, containerPort, ...end } of mappings) {
     const port = printHostPort(end)

@@ -112,6 +112,7 @@ export function mappedAddresses(result: Result, ifName: string, mappings: readon
 /** The mappings for a family, each once. */
 export function mappingsFor(family: Family, mappings: readonly Mapping[]): Mapping[] {
   const ours = mappings.filter((mapping) => mapping.family === undefined || mapping.family === family)
+  if (ours.length < 2) return ours
   return [...new Map(ours.map((mapping) => [printHostPort(mapping), mapping])).values()]
 }
 

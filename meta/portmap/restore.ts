@@ -114,9 +114,11 @@ function findOwnLink(
   const names = hostLinksIn(one.result)
   const isSame = ({ network, link }: Reached) =>
     network.prefix === address.prefix && contains(network, address.ip) && names.includes(link.name)
-  const found = known.find(isSame)?.link ?? findLocalnetLink(addresses, host)
+  const same = known.find(isSame)
+  if (same) return same.link
+  const found = findLocalnetLink(addresses, host)
   if (!found || !names.includes(found.name)) return undefined
-  if (found.isShared && !known.some(isSame)) known.push({ network: address, link: found })
+  if (found.isShared) known.push({ network: address, link: found })
   return found
 }
 

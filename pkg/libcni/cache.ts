@@ -147,14 +147,16 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 
 /**
  * Returns all cached attachments in the order of their file names, or those of one container. Other files are skipped;
- * `passOver` gets the paths of those without a JSON object. Attachments with the same configuration share its bytes.
- * Throws code 5 if the directory or a file in it cannot be read: an empty list would be dangerous.
+ * `passOver` gets the paths of those without a JSON object. With `pick`, returns what it returns for each attachment
+ * and its file. Attachments with the same configuration share its bytes. Throws code 5 if the directory or a file in it
+ * cannot be read: an empty list would be dangerous.
  */
-export function cachedAttachments(
+export function cachedAttachments<T = CachedAttachment>(
   cacheDir: string,
   containerId?: string,
   passOver: (file: string) => void = () => {},
-): CachedAttachment[] {
+  pick: (attachment: CachedAttachment, file: string) => T = (attachment) => attachment as T,
+): T[] {
   requireText("cacheDir", cacheDir)
   requireOwn(cacheDir, "results")
   const configs = new Map<string, ReturnType<typeof decodeBase64>>()
@@ -171,7 +173,7 @@ export function cachedAttachments(
       if (value === undefined) passOver(file)
       const attachment = value?.kind === cacheKind ? decodeCached(value, decodeConfig) : undefined
       if (attachment === undefined) return []
-      return containerId === undefined || attachment.containerId === containerId ? [attachment] : []
+      return containerId === undefined || attachment.containerId === containerId ? [pick(attachment, file)] : []
     })
 }
 

@@ -92,6 +92,8 @@ export function wordsOf(type: DataType): number {
  */
 export function joinParts(types: readonly DataType[], parts: readonly Uint8Array[]): Uint8Array {
   if (parts.length !== types.length) throw new RangeError(`${parts.length} values where ${types.length} are expected`)
+  const [only] = parts
+  if (parts.length === 1 && only?.length === types[0]?.size) return only as Uint8Array
   const whole = new Uint8Array(keyLength(types))
   let at = 0
   let index = 0

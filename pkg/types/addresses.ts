@@ -169,20 +169,28 @@ export function unmapped(ip: Uint8Array): Uint8Array {
 /** Returns a network mask of `size` bytes: 255.255.240.0 for a prefix length of 20. */
 export function prefixMask(size: number, length: number): Uint8Array {
   const mask = new Uint8Array(size)
-  for (let at = 0; at < size; at++) mask[at] = 0xff00 >> Math.min(8, Math.max(0, length - 8 * at))
+  for (let at = 0; 8 * at < length; at++) mask[at] = maskOf(length, at)
   return mask
+}
+
+/** Returns byte `at` of the mask of a prefix that reaches into it. */
+function maskOf(prefix: number, at: number): number {
+  return 0xff00 >> Math.min(8, prefix - 8 * at)
 }
 
 /** Returns the network of an address: 10.1.2.0 for 10.1.2.3/24. */
 export function networkOf({ ip, prefix }: Cidr): Uint8Array {
-  const network = prefixMask(ip.length, prefix)
-  for (let at = 0; at < ip.length; at++) network[at] = (network[at] ?? 0) & (ip[at] ?? 0)
+  const network = new Uint8Array(ip.length) // zeros
+  for (let at = 0; 8 * at < prefix; at++) network[at] = (ip[at] ?? 0) & maskOf(prefix, at)
   return network
 }
 
 /** Whether a network contains an address; false for the other family. */
 export function contains(network: Cidr, ip: Uint8Array): boolean {
-  return network.ip.length === ip.length && sameBytes(networkOf(network), networkOf({ ip, prefix: network.prefix }))
+  if (network.ip.length !== ip.length) return false
+  for (let at = 0; 8 * at < network.prefix; at++)
+    if (((network.ip[at] ?? 0) ^ (ip[at] ?? 0)) & maskOf(network.prefix, at) & 0xff) return false
+  return true
 }
 
 /** Whether an IPv6 address is in fe80::/10: the kernel gives every link one. */

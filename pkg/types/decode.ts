@@ -2,12 +2,15 @@ import { CniError, Code } from "./error.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 
 /**
- * Returns a copy in which every known key has its standard spelling: upstream's decoder ignores case, and containerd
- * sends `HostPort` for `hostPort`. An exact match wins, then the last of the others; unknown keys stay as written.
+ * Returns the object, or a copy in which every known key has its standard spelling: upstream's decoder ignores case, and
+ * containerd sends `HostPort` for `hostPort`. An exact match wins, then the last of the others; unknown keys stay as
+ * written.
  */
 export function foldKeys(object: JsonObject, known: readonly string[]): JsonObject {
+  const keys = Object.keys(object)
+  if (keys.every((key) => known.includes(key))) return object
   const folded = { ...object } // unlike an assignment, this treats "__proto__" as a plain key
-  for (const key of Object.keys(object)) {
+  for (const key of keys) {
     const name = known.includes(key) ? key : spellingOf(key, known)
     if (name === key) continue
     if (!Object.hasOwn(object, name)) folded[name] = object[key] ?? null
@@ -95,13 +98,11 @@ export class Decoder {
   }
 
   /** Returns the elements of a list, each read by `read`; an absent list is empty. */
-  list<T>(key: string, read: (value: JsonValue, path: string) => T): T[] {
+  list<T>(key: string, read: (value: JsonValue, path: () => string) => T): T[] {
     const value = this.value(key)
     if (value === undefined) return []
     if (!Array.isArray(value)) throw wrongType(this.path(key), "a list", value)
-    const elements: T[] = []
-    for (const element of value) elements.push(read(element, `${this.path(key)}[${elements.length}]`))
-    return elements
+    return value.map((element, at) => read(element, () => `${this.path(key)}[${at}]`))
   }
 
   /** Returns a text as read by `read`, which returns `undefined` to refuse it. An empty text counts as absent. */
@@ -115,9 +116,39 @@ export class Decoder {
 }
 
 /** Reads a list element that must be a string. */
-export function readString(value: JsonValue, path: string): string {
+export function readString(value: JsonValue, path: () => string): string {
   if (typeof value === "string") return value
-  throw wrongType(path, "a string", value)
+  throw wrongType(path(), "a string", value)
+}
+
+/** A key of an object that is decoded by a table. */
+export interface Member {
+  readonly expected: string
+  /** Returns the value in normal form, or undefined to refuse it. */
+  readonly read: (value: JsonValue) => JsonValue | undefined
+  /** The value that counts as absent, like `null`. */
+  readonly absent?: JsonValue
+}
+
+/**
+ * Returns the keys of an object that are in a table, matched as in `foldKeys`. Goes through the keys of the object, which
+ * has few of the table's. Throws like `Decoder`.
+ */
+export function decodeObject(value: JsonValue, members: ReadonlyMap<string, Member>, path: () => string): JsonObject {
+  if (!isJsonObject(value)) throw wrongType(path(), "an object", value)
+  const decoded: JsonObject = {}
+  for (const key in value) {
+    const name = members.has(key) ? key : spellingOf(key, [...members.keys()])
+    if (name !== key && Object.hasOwn(value, name)) continue
+    const known = members.get(name)
+    if (!known) continue
+    const written = value[key] ?? null
+    const read = written === null ? known.absent : known.read(written)
+    if (read === undefined && written !== null) throw wrongType(`${path()}.${name}`, known.expected, written)
+    if (read === known.absent) delete decoded[name]
+    else decoded[name] = read as JsonValue
+  }
+  return decoded
 }
 
 /** Returns the error for a value of the wrong type: code 6, with key, expectation and value. */

@@ -65,7 +65,7 @@ export function decode040(document: JsonObject): Result040 {
   return {
     interfaces: from.list("interfaces", decodeOldInterface),
     ips: from.list("ips", (value, path) => ({
-      version: new Decoder(value, path).string("version") ?? "",
+      version: new Decoder(value, path()).string("version") ?? "",
       ...decodeIpConfig(value, path),
     })),
     routes: from.list("routes", decodeRoute),

@@ -1,5 +1,5 @@
 import { normalCidr, normalIp } from "./addresses.ts"
-import { Decoder, present, readString, wrongType } from "./decode.ts"
+import { Decoder, decodeObject, type Member, member, present, readString, wrongType } from "./decode.ts"
 import type { JsonObject, JsonValue } from "./json.ts"
 
 /**
@@ -53,61 +53,71 @@ export interface Dns {
 // The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and omit what
 // upstream omits: empty texts, empty lists, and a zero that means "not set".
 
+const CIDR = 'an address like "192.0.2.1/24"'
+const IP = 'an address like "192.0.2.1"'
+
+const text: Member = {
+  expected: "a string",
+  read: (value) => (typeof value === "string" ? value : undefined),
+  absent: "",
+}
+const integer: Member = { expected: "an integer", read: (value) => (Number.isSafeInteger(value) ? value : undefined) }
+const count: Member = { ...integer, absent: 0 }
+const cidr = addressMember(CIDR, normalCidr)
+const ip = addressMember(IP, normalIp)
+
+function addressMember(expected: string, normal: (text: string) => string | undefined): Member {
+  return { expected, read: (value) => (typeof value === "string" ? value && normal(value) : undefined), absent: "" }
+}
+
+const oldInterfaceMembers = new Map(Object.entries({ name: text, mac: text, sandbox: text }))
+const interfaceMembers = new Map([
+  ...oldInterfaceMembers,
+  ...Object.entries({ mtu: count, socketPath: text, pciID: text }),
+])
+/** Any integer is a valid index: old plugins write -1 for no interface. */
+const ipMembers = new Map(Object.entries({ interface: integer, address: cidr, gateway: ip }))
+const routeMembers = new Map(
+  Object.entries({ dst: cidr, gw: ip, mtu: count, advmss: count, priority: count, table: integer, scope: integer }),
+)
+
 /** Decodes a required address with its prefix length to its normal form. Host bits stay. */
 export function decodeCidr(from: Decoder, key: string): string {
-  const text = from.text(key, normalCidr, 'an address like "192.0.2.1/24"')
-  if (text === undefined) throw wrongType(from.path(key), 'an address like "192.0.2.1/24"', from.value(key))
+  const text = from.text(key, normalCidr, CIDR)
+  if (text === undefined) throw wrongType(from.path(key), CIDR, from.value(key))
   return text
 }
 
 /** Decodes an optional address to its normal form. */
 export function decodeIp(from: Decoder, key: string): string | undefined {
-  return from.text(key, normalIp, 'an address like "192.0.2.1"')
+  return from.text(key, normalIp, IP)
 }
 
 /** Decodes an interface of 0.3.0; keys that 1.1.0 added are ignored. */
-export function decodeOldInterface(value: JsonValue, path: string): Interface {
-  const from = new Decoder(value, path)
-  return present<Interface>({
-    name: from.string("name") ?? "",
-    mac: from.string("mac") || undefined,
-    sandbox: from.string("sandbox") || undefined,
-  })
+export function decodeOldInterface(value: JsonValue, path: () => string): Interface {
+  return named(decodeObject(value, oldInterfaceMembers, path))
 }
 
-export function decodeInterface(value: JsonValue, path: string): Interface {
-  const from = new Decoder(value, path)
-  return present<Interface>({
-    name: from.string("name") ?? "",
-    mac: from.string("mac") || undefined,
-    sandbox: from.string("sandbox") || undefined,
-    mtu: from.integer("mtu") || undefined,
-    socketPath: from.string("socketPath") || undefined,
-    pciID: from.string("pciID") || undefined,
-  })
+export function decodeInterface(value: JsonValue, path: () => string): Interface {
+  return named(decodeObject(value, interfaceMembers, path))
 }
 
-/** Any integer is a valid index: old plugins write -1 for no interface. */
-export function decodeIpConfig(value: JsonValue, path: string): IpConfig {
-  const from = new Decoder(value, path)
-  return present<IpConfig>({
-    interface: from.integer("interface"),
-    address: decodeCidr(from, "address"),
-    gateway: decodeIp(from, "gateway"),
-  })
+function named(decoded: JsonObject): Interface {
+  decoded.name ??= ""
+  return decoded as unknown as Interface
 }
 
-export function decodeRoute(value: JsonValue, path: string): Route {
-  const from = new Decoder(value, path)
-  return present<Route>({
-    dst: decodeCidr(from, "dst"),
-    gw: decodeIp(from, "gw"),
-    mtu: from.integer("mtu") || undefined,
-    advmss: from.integer("advmss") || undefined,
-    priority: from.integer("priority") || undefined,
-    table: from.integer("table"),
-    scope: from.integer("scope"),
-  })
+export function decodeIpConfig(value: JsonValue, path: () => string): IpConfig {
+  return requireCidr(value, decodeObject(value, ipMembers, path), "address", path) as unknown as IpConfig
+}
+
+export function decodeRoute(value: JsonValue, path: () => string): Route {
+  return requireCidr(value, decodeObject(value, routeMembers, path), "dst", path) as unknown as Route
+}
+
+function requireCidr(value: JsonValue, decoded: JsonObject, key: string, path: () => string): JsonObject {
+  if (decoded[key] === undefined) throw wrongType(`${path()}.${key}`, CIDR, member(value as JsonObject, key))
+  return decoded
 }
 
 /** Decodes name resolution settings under the key "dns"; `{}` if absent. */

@@ -152,12 +152,10 @@ function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
 
 /** Returns one attachment for each distinct gateway configuration. Nearly all containers of a bridge have the same. */
 function oneForEach<T>(all: readonly T[], attachmentOf: (each: T) => Ours): T[] {
-  const wordsOf = ({ config, recorded: { ips } }: Ours) =>
-    [
-      config.isGateway,
-      gatewayLinkOf(config),
-      ...ips.map((one) => `${one.gateway}${one.address.replace(/.*\//, "/")}`),
-    ].join()
+  const wordsOf = ({ config, recorded: { ips, addresses } }: Ours) => {
+    const gateways = ips.map(({ gateway }, at) => `${gateway}/${addresses[at]?.prefix}`)
+    return `${config.isGateway} ${gatewayLinkOf(config)} ${gateways}`
+  }
   return [...new Map(all.map((each) => [wordsOf(attachmentOf(each)), each])).values()]
 }
 

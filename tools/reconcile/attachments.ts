@@ -1,9 +1,10 @@
 import { keptDelegate } from "../../meta/flannel/main.ts"
-import { findStat, readTextFile, stat } from "../../pkg/libc/mod.ts"
+import { json } from "../../pkg/engine/mod.ts"
+import { formatCniArgs } from "../../pkg/invoke/mod.ts"
+import { findStat, readTextFile, type Stat, stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import {
   type CachedAttachment,
   cachedAttachments,
-  cacheFile,
   deriveRequest,
   type Network,
   parseNetworkList,
@@ -16,7 +17,6 @@ import {
   decodeResult,
   isJsonObject,
   type JsonObject,
-  type JsonValue,
   member,
   messageOf,
   type Owner,
@@ -25,7 +25,7 @@ import {
   type Result,
 } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
-import { cacheDirs, isNamespace, type NameOf } from "../node/mod.ts"
+import { cacheDirs, type NameOf } from "../node/mod.ts"
 
 /** One plugin of an attachment's chain. */
 export interface ChainMember {
@@ -35,15 +35,14 @@ export interface ChainMember {
    * share the object.
    */
   readonly config: JsonObject
-  readonly runtimeConfig?: JsonObject
+  /** As JSON. */
+  readonly runtimeConfig?: string
 }
 
 /** A running container's attachment from a cache. */
 export interface CachedChain extends Owner {
-  readonly netns: string
-  readonly args: CachedAttachment["args"]
-  /** The result of ADD. */
-  readonly result: Result
+  /** A `RestoreAttachment` as JSON, without the keys of a chain's member and the closing brace. */
+  readonly text: string
   readonly chain: readonly ChainMember[]
 }
 
@@ -64,56 +63,86 @@ export interface Cached {
   readonly owners: readonly Owner[]
 }
 
+/** The part of a record that is kept. Its other objects are freed at once, because a node has hundreds of records. */
+interface Read extends Owner {
+  readonly added: bigint
+  readonly skipped?: readonly Skipped[]
+  readonly chain?: CachedChain
+}
+
+/** The attachments to read. */
+export interface Wanted {
+  readonly cacheDir: string
+  /** A single network. All networks if undefined. */
+  readonly network: string | undefined
+  /** With the arguments of ADD, for what is inside containers. */
+  readonly containers?: boolean | undefined
+}
+
 /**
  * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their
  * ADDs. Skips and reports a cache that users other than root can change, and attachments that no longer exist.
  */
-export function readCaches(cacheDir: string, network: string | undefined, nameOf: NameOf): Cached {
-  const skipped: Skipped[] = []
-  const found = cacheDirs(cacheDir).flatMap((directory) => {
+export function readCaches(wanted: Wanted, nameOf: NameOf): Cached {
+  const unreadable: Skipped[] = []
+  const read = recordReader(wanted, nameOf)
+  const found = cacheDirs(wanted.cacheDir).flatMap((directory) => {
     try {
-      return cachedAttachments(directory).map((one) => {
-        const record = cacheFile(directory, one)
-        return { one, record, added: findStat(record)?.modified ?? 0n }
-      })
+      return cachedAttachments(directory, undefined, undefined, read)
     } catch (error) {
-      skipped.push({ reason: messageOf(error), isFailure: true })
+      unreadable.push({ reason: messageOf(error), isFailure: true })
       return []
     }
   })
-  const wanted = found.filter(({ one }) => network === undefined || one.network === network)
-  wanted.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
+  found.sort((a, b) => (a.added < b.added ? -1 : a.added > b.added ? 1 : 0))
+  return {
+    chains: found.flatMap(({ chain }) => chain ?? []),
+    skipped: [...unreadable, ...found.flatMap(({ skipped }) => skipped ?? [])],
+    owners: found,
+  }
+}
+
+/** Returns a function that reads the record of an attachment. */
+function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
   const chainOf = chainReader()
   const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))
-  const { device, inode } = stat("/proc/self/ns/net")
+  const host = stat("/proc/self/ns/net")
   const [isBeingDeleted, hasInterface] = [readDeletions(), interfaceTest()]
-  const chains = wanted.flatMap(({ one, record, added }): CachedChain[] => {
+  return (one: CachedAttachment, record: string): Read => {
     const { network, containerId, ifName } = one
-    const skip = (reason: string, isFailure: boolean) => {
-      skipped.push({ network, containerId, ifName, reason, isFailure, record })
-      return []
+    const owner = { network, containerId, ifName }
+    const added = findStat(record)?.modified ?? 0n
+    const skipped: Skipped[] = []
+    const skip = (reason: string, isFailure: boolean): Read => {
+      skipped.push({ ...owner, reason, isFailure, record })
+      return { ...owner, added, skipped }
     }
+    if (only !== undefined && network !== only) return { ...owner, added }
     const netns = one.netns || sandboxOf(one.result)
     if (netns === undefined)
       return skip("the cache does not record its namespace, so the state of the container is unknown", true)
-    const isThere = isNamespace(netns)
-    if (isThere === undefined) return skip(`its namespace "${netns}" cannot be inspected`, true)
-    // Another process with the host's namespace may have the number now.
-    const found = findStat(netns)
-    if (!isThere || (found?.inode === inode && found.device === device))
+    let found: Stat | undefined
+    try {
+      found = unlessErrno(() => findStat(netns), "ENOTDIR")
+    } catch {
+      return skip(`its namespace "${netns}" cannot be inspected`, true)
+    }
+    // All namespaces are on one device. Another process with the host's namespace may have the number now.
+    if (found?.device !== host.device || found.inode === host.inode)
       return skip(`its namespace "${netns}" does not exist`, false)
-    if (isBeingDeleted(one, added)) return skip("a DEL has started", false)
+    if (isBeingDeleted(owner, added)) return skip("a DEL has started", false)
     try {
       const { result, chain: members } = chainOf(one)
-      const chain = withDelegates(members, one, nameOf, (reason) => skip(reason, true))
-      if (chain.some(({ type }) => restorers.has(nameOf(type))) && !hasInterface(one, result, netns))
-        return skip(`its interface was deleted; "cni reattach ${ownerComment(one)}" creates a new one`, true)
-      return [{ network, containerId, ifName, netns, args: one.args, result, chain }]
+      const chain = withDelegates(members, owner, nameOf, (reason) => skip(reason, true))
+      if (chain.some(({ type }) => restorers.has(nameOf(type))) && !hasInterface(owner, result, netns))
+        return skip(`its interface was deleted; "cni reattach ${ownerComment(owner)}" creates a new one`, true)
+      const args = containers ? formatCniArgs(one.args) : ""
+      const text = json.stringify({ containerId, ifName, netns, args, result }).slice(0, -1)
+      return { ...owner, added, skipped, chain: { ...owner, text, chain } }
     } catch (error) {
       return skip(messageOf(error), true)
     }
-  })
-  return { chains, skipped, owners: found.map(({ one }) => one) }
+  }
 }
 
 /**
@@ -121,9 +150,8 @@ export function readCaches(cacheDir: string, network: string | undefined, nameOf
  * pair, the container has the interface. Throws `SyscallError`, `NetlinkError`.
  */
 function interfaceTest(): (owner: Owner, result: Result, netns: string) => boolean {
-  const names = new Set(
-    Array.from(readTextFile("/proc/thread-self/net/dev").matchAll(/^ *([^:\n]+):/gm), ([, name]) => name),
-  )
+  const lines = readTextFile("/proc/thread-self/net/dev").split("\n")
+  const names = new Set(lines.map((line) => line.slice(0, line.indexOf(":")).trimStart()))
   let aliases: Set<string | undefined> | undefined
   const isRenamed = (owner: Owner) => {
     using host = RouteSocket.open()
@@ -189,7 +217,7 @@ function chainReader(): (one: CachedAttachment) => { result: Result; chain: Chai
       if (given.length === 0) return member
       return {
         ...member,
-        runtimeConfig: Object.fromEntries(given.map((name) => [name, capabilityArgs[name] as JsonValue])),
+        runtimeConfig: json.stringify(Object.fromEntries(given.map((name) => [name, capabilityArgs[name]]))),
       }
     })
     return { result: decodeResult(result, cniVersion), chain }

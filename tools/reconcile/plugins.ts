@@ -1,7 +1,8 @@
 import { introductionOf, isOfThisSuite } from "../../install/mod.ts"
 import { encodeUtf8, json } from "../../pkg/engine/mod.ts"
-import { execPlugin, formatCniArgs, requirePlugin } from "../../pkg/invoke/mod.ts"
+import { execPlugin, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
+import { concat } from "../../pkg/netlink/mod.ts"
 import { RESTORE_ARGUMENT, type RestoreAnswer, type RestoreRequest } from "../../pkg/skel/mod.ts"
 import { isCniError, type JsonObject, newestVersion, parseJsonObject, toErrorObject } from "../../pkg/types/mod.ts"
 import { describedPlugins as suite } from "../../suite/plugins.ts"
@@ -37,9 +38,7 @@ export function restoreChains(
   runs: PluginRuns,
   isWanted: (type: string, owner: CachedChain) => boolean = () => true,
 ): Outcome {
-  const texts = new Map<object, string>()
-  const textOf = (result: object) => texts.getOrInsertComputed(result, json.stringify) // the same for each plugin
-  const answers: (RestoreAnswer & { readonly plugin: string })[] = []
+  const [restored, failed]: [Outcome["restored"][number][], Outcome["failed"][number][]] = [[], []]
   const foreign = new Map<string, Outcome["foreign"][number]>()
   const types = [...new Set(chains.flatMap(({ chain }) => chain.map(({ type }) => type)))]
   const nameOf = namesOfFiles(runs.path)
@@ -50,16 +49,13 @@ export function restoreChains(
     const wanted = ours.filter((chain) => isWanted(nameOf(type), chain))
     if (wanted.length === 0) continue
     const restores = row?.restores || (options.containers && row?.restoresInside)
-    const answer = restores ? restore(type, wanted, options, runs, textOf) : undefined
-    if (answer) answers.push({ plugin: type, ...answer })
-    else if (restores || !row)
-      for (const { network } of ours) foreign.set(`${network} ${type}`, { network, plugin: type })
+    const answer = restores ? restore(type, wanted, options, runs) : undefined
+    for (const one of answer?.restored ?? []) restored.push(Object.assign(one, { plugin: type }))
+    for (const one of answer?.failed ?? []) failed.push(Object.assign(one, { plugin: type }))
+    if (answer) continue
+    if (restores || !row) for (const { network } of ours) foreign.set(`${network} ${type}`, { network, plugin: type })
   }
-  return {
-    restored: answers.flatMap(({ plugin, restored }) => restored.map((one) => ({ plugin, ...one }))),
-    failed: answers.flatMap(({ plugin, failed }) => failed.map((one) => ({ plugin, ...one }))),
-    foreign: [...foreign.values()],
-  }
+  return { restored, failed, foreign: [...foreign.values()] }
 }
 
 /**
@@ -87,28 +83,24 @@ function restore(
   chains: readonly CachedChain[],
   options: RestoreOptions,
   runs: PluginRuns,
-  textOf: (result: object) => string,
 ): RestoreAnswer | undefined {
   const indexes = new Map<JsonObject, number>()
-  const attachments = chains.flatMap(({ containerId, ifName, netns, args, result, chain }) =>
-    chain
-      .filter((member) => member.type === type)
-      .map(({ config, runtimeConfig }) => {
-        const index = indexes.getOrInsert(config, indexes.size)
-        const given = options.containers ? formatCniArgs(args) : ""
-        const rest = { containerId, ifName, netns, config: index, runtimeConfig, args: given }
-        return `${json.stringify(rest).slice(0, -1)},"result":${textOf(result)}}`
-      }),
-  )
-  const rest = json.stringify({ ...options, configs: [...indexes.keys()] })
-  const request = `${rest.slice(0, -1)},"attachments":[${attachments.join()}]}` // a RestoreRequest
+  const parts: Uint8Array[] = [] // not one text, which would need memory several times while it grows
+  for (const { text, chain } of chains) {
+    for (const { config, runtimeConfig } of chain.filter((member) => member.type === type)) {
+      const values = runtimeConfig === undefined ? "" : `,"runtimeConfig":${runtimeConfig}`
+      const attachment = `${text},"config":${indexes.getOrInsert(config, indexes.size)}${values}}`
+      parts.push(encodeUtf8(`${parts.length === 0 ? '{"attachments":[' : ","}${attachment}`))
+    }
+  }
+  parts.push(encodeUtf8(`],${json.stringify({ ...options, configs: [...indexes.keys()] }).slice(1)}`))
   const said: string[] = []
   try {
     const stdout = execPlugin({
       path: requirePlugin(type, runs.path.join(":")),
       args: [RESTORE_ARGUMENT],
       env: { ...runs.env, CNI_COMMAND: undefined },
-      stdin: encodeUtf8(request),
+      stdin: concat(parts), // a RestoreRequest
       log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })

@@ -33,7 +33,7 @@ export interface Reconciled {
 export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
   const { cacheDir, network, isDry = false, isWanted, ...rest } = options
   using held = isDry ? undefined : unlessErrno(holdDeletions, "ENOSPC", "EROFS") // then no DEL can mark either
-  const cached = readCaches(cacheDir, network, namesOfFiles(runs.path))
+  const cached = readCaches({ cacheDir, network, containers: rest.containers }, namesOfFiles(runs.path))
   const outcome = restoreChains(cached.chains, { ...rest, dryRun: isDry }, runs, isWanted)
   if (held) sweepDeletions(cached.owners)
   // At the end of a DEL, the record is deleted a few milliseconds after the interface.

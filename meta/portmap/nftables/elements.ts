@@ -51,7 +51,8 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
     const layout = tableLayout(mapped.family)
     return { mapped, layout, groups: elementsOf(layout, mapped, { snat, masqAll }) }
   })
-  const count = bare.flatMap(({ groups }) => groups.flatMap(({ elements }) => elements)).length
+  let count = 0
+  for (const { groups } of bare) for (const { elements } of groups) count += elements.length
   return bare.map(({ mapped, layout, groups }) => {
     const { family, address } = mapped
     const about = { comment, note: encodeNote({ count, isConditional, prefix: address.prefix, netns }) }
