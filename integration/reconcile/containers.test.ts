@@ -16,7 +16,7 @@ test("cni reconcile skips and names a container whose namespace is gone, and lea
       network: "pods",
       containerId: gone.pod.name,
       ifName: "eth0",
-      reason: `its namespace "${gone.pod.path}" is gone`,
+      reason: `its namespace "${gone.pod.path}" does not exist`,
     },
   ])
   expect(restored).toEqual([madeFor(alive, "bridge", "masquerade"), madeFor(alive, "portmap", "published ports")])
