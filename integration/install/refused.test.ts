@@ -110,7 +110,7 @@ describe("refused with one message, and nothing is changed:", () => {
   })
 
   const spoils: Record<string, [says: string, spoil: (file: string) => Promise<unknown>]> = {
-    "an archive without a plugin": ["without vrf", (file) => rm(file)],
+    "an archive without a plugin": ["missing vrf", (file) => rm(file)],
     "a plugin that was cut off": ["it is truncated", (file) => truncate(file, 1_000_000)],
     "an empty file": ["it is not a 64-bit executable", (file) => truncate(file, 0)],
     "another machine's file": [

@@ -35,7 +35,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     const { attachment, output, namespace } = await one.tryPod()
     expect(errorOf(output)).toMatchObject({ code: 11 })
     expect(JSON.stringify(errorOf(await attachment.run("STATUS")))).toMatch(
-      /"code":50,.*there is no such file; .*cni-agent run/,
+      /"code":50,.*it does not exist; .*cni-agent run/,
     )
     await one.deletePod({ attachment, namespace })
     one.startAgent()
