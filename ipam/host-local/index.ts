@@ -88,7 +88,7 @@ export class Index {
 
   /** Replaces the records file by file, see `Owners`. */
   replaceRecords(names: readonly string[], numbers: Iterable<number>, renew: Renew): void {
-    this.records.replaceAll(names, numbers, { renew, attempt: (write) => this.attempt(write) })
+    this.records.replaceAll(new Set(names), numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
   /** Makes the next call rebuild the index, because the index cannot represent a file. */

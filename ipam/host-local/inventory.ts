@@ -56,7 +56,7 @@ export function listLeases(store: Store): Lease[] {
     const record = typeof holder === "object" ? records.get(address) : undefined
     if (!record) return [lease]
     const netns = record.netns && { path: record.netns.path, exists: namespaceExists(files, record.netns) }
-    return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(store, record) }]
+    return [{ ...lease, ...(netns && { netns }), liveness: livenessOf(store, record, netns?.exists ?? false) }]
   })
 }
 

@@ -27,10 +27,15 @@ export type Liveness = "alive" | "lost" | "dead"
  * - "lost": its namespace is no longer at its path, or it was made in an earlier boot: another container of that name
  *   replaces it. A program might still have the namespace open.
  * - "alive": anything else, also when the files were written after the record was, or when other hosts share the store.
+ *
+ * `isHere`: whether its namespace exists.
  */
-export function livenessOf({ files, directory, bootId }: StorePlace, record: LeaseRecord): Liveness {
+export function livenessOf(
+  { files, directory, bootId }: StorePlace,
+  record: LeaseRecord,
+  isHere = record.netns !== undefined && namespaceExists(files, record.netns),
+): Liveness {
   const isOld = record.bootId !== bootId
-  const isHere = record.netns !== undefined && namespaceExists(files, record.netns)
   if (!isOld && (isHere || !record.netns)) return "alive"
   if (!isUnchanged(files, directory, record) || isShared(files, directory)) return "alive"
   return isOld && !isHere ? "dead" : "lost"
@@ -87,5 +92,6 @@ const ownTypes: ReadonlySet<number> = new Set([
  * whole container, are left to GC.
  */
 export function isReclaimable(place: StorePlace, record: LeaseRecord): boolean {
-  return record.owner.ifName !== "" && livenessOf(place, record) === "dead"
+  const isOld = record.bootId !== place.bootId
+  return isOld && record.owner.ifName !== "" && livenessOf(place, record) === "dead"
 }

@@ -94,10 +94,10 @@ export class Owners {
   }
 
   /** Returns the records of one file, each with its line. `names` are all files in the directory. */
-  linesIn(names: readonly string[], number: number): Map<LeaseRecord, string> {
+  linesIn(names: ReadonlySet<string>, number: number): Map<LeaseRecord, string> {
     const lines = new Map<LeaseRecord, string>()
     const name = fileName(number)
-    for (const line of names.includes(name) ? this.#read(name) : []) {
+    for (const line of names.has(name) ? this.#read(name) : []) {
       const record = parseRecord(line)
       if (record) lines.set(record, line)
     }
@@ -110,7 +110,7 @@ export class Owners {
    * that will have records; no other file is read.
    */
   replaceAll(
-    names: readonly string[],
+    names: ReadonlySet<string>,
     numbers: Iterable<number>,
     { renew, attempt }: { renew: Renew; attempt: (write: () => void) => void },
   ): void {
@@ -161,7 +161,7 @@ export function fileNumberOf({ containerId }: LeaseOwner): number {
 }
 
 /** Returns the numbers of the owner files among the names in an index. */
-export function fileNumbersIn(names: readonly string[]): number[] {
+export function fileNumbersIn(names: Iterable<string>): number[] {
   const numbers: number[] = []
   for (const name of names) {
     const number = Number.parseInt(name.slice(-2), 16)

@@ -79,7 +79,7 @@ export interface Survey {
  */
 export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
-  const names = ifPresent(() => files.readDirectory(`${directory}/.index`)) ?? []
+  const names = new Set(ifPresent(() => files.readDirectory(`${directory}/.index`)))
   const index = new Index(files, `${directory}/.index`)
   const scan = scanStore(files, directory, take)
   const restored = new Set<string>()

@@ -32,7 +32,7 @@ function answer({ index, kind = "veth", ...attributes }: Said): Uint8Array {
 }
 
 function linkOf(said: Said): Link {
-  return readLink({ type: RTM_NEWLINK, flags: 0, sequence: 0, port: 0, payload: answer(said) })
+  return readLink({ type: RTM_NEWLINK, flags: 0, sequence: 0, payload: answer(said) })
 }
 
 /** A host with one link, which has a number for the container's namespace; −1 for none. */

@@ -9,7 +9,7 @@ import { findInKernel, kernelOperations, wordsOf } from "./kernel-rules.ts"
 /** The words of a rule, given as the kernel's answer from its struct nfgenmsg on. */
 function wordsIn(family: Family, chain: string, answer: string): string {
   const payload = Uint8Array.fromHex(answer.replace(/\s/g, ""))
-  const message: Message = { type: 0, flags: 0, sequence: 0, port: 0, payload }
+  const message: Message = { type: 0, flags: 0, sequence: 0, payload }
   const socket: Pick<NetlinkSocket, "dump"> = { dump: dumping(() => [message]) }
   const [rule] = listRules(socket, { table: { family: tableFamily[family], name: "nat" }, name: chain })
   if (!rule) throw new Error("no rule")

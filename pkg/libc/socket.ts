@@ -26,7 +26,9 @@ export function openNetlink(protocol: number, groups = 0): Fd {
   const fd = check("socket", `netlink protocol ${protocol}`, () =>
     engine.socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol),
   ) as Fd
-  const address = new Uint32Array([AF_NETLINK, 0, groups]) // struct sockaddr_nl: family, port, groups as bits
+  const address = new Uint32Array(3) // struct sockaddr_nl: family, port, groups as bits
+  address[0] = AF_NETLINK
+  address[2] = groups
   try {
     check("bind", `netlink protocol ${protocol}`, () => engine.bind(fd, address))
   } catch (error) {
@@ -55,7 +57,8 @@ export function isInOwnNamespace(socket: Fd): boolean {
 
 /** Sets an integer option of a socket, like setsockopt(2). Throws `SyscallError`. */
 export function setSocketOption(fd: Fd, level: number, option: number, value: number): void {
-  const number = new Int32Array([value])
+  const number = new Int32Array(1)
+  number[0] = value
   check("setsockopt", `${level}/${option}`, () => engine.setsockopt(fd, level, option, number))
 }
 

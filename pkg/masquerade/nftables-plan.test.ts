@@ -232,7 +232,7 @@ function kernel(places: readonly Place[], names: readonly string[] = ["container
 }
 
 function message(attributes: Uint8Array): Message {
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload: concat([netfilterHeader(2), attributes]) }
+  return { type: 0, flags: 0, sequence: 0, payload: concat([netfilterHeader(2), attributes]) }
 }
 
 /** A kernel whose chain has rules with these comments. */

@@ -183,7 +183,7 @@ describe("listing", () => {
   })
 
   test("any payload gives an address or a DecodeError", () => {
-    const message = (payload: Uint8Array): Message => ({ type: 20, flags: 0, sequence: 1, port: 0, payload })
+    const message = (payload: Uint8Array): Message => ({ type: 20, flags: 0, sequence: 1, payload })
     expectOnlyDecodeErrors((payload) => readAddress(message(payload)), v4, v6)
   })
 })

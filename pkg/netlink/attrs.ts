@@ -33,11 +33,15 @@ interface Field {
   readonly codec: Codec<unknown>
   /** The length of an integer's attribute including its header; -1 for other types. */
   readonly length: number
+  /** Those of the codec, which are looked up for each attribute. */
+  readonly get: (from: Uint8Array, at: number) => unknown
+  readonly read: Codec<unknown>["read"]
 }
 
 function fieldOf(name: string, type: number, codec: Codec<unknown>): Field {
   const length = codec.get && codec.size !== undefined ? HEADER + codec.size : -1
-  return { name, type: codec.nested ? type | NLA_F_NESTED : type, codec, length }
+  const { get = () => undefined, read } = codec
+  return { name, type: codec.nested ? type | NLA_F_NESTED : type, codec, length, get, read }
 }
 
 /**
@@ -71,8 +75,8 @@ export function attrs<const F extends AttributeFields>(fields: F, { keepsUnknown
       if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
       const field = byType[((from[at + 2] as number) | ((from[at + 3] as number) << 8)) & NLA_TYPE_MASK]
       if (!field) isWhole = false
-      else if (field.length === length) value[field.name] = field.codec.get?.(from, at + HEADER)
-      else value[field.name] = field.codec.read(from, at + HEADER, at + length)
+      else if (field.length === length) value[field.name] = field.get(from, at + HEADER)
+      else value[field.name] = field.read(from, at + HEADER, at + length)
     }
     if (!isWhole && keepsUnknown) keepUnknown(value, from.slice(start, end), byType)
     return value as AttributeValue<F>

@@ -400,7 +400,7 @@ const linkAnswer = hex`
   0c00 0600 6e6f717565756500             # IFLA_QDISC "noqueue"
   0400 3e80`
 
-const message = (payload: Uint8Array): Message => ({ type: 16, flags: 0, sequence: 1, port: 0, payload })
+const message = (payload: Uint8Array): Message => ({ type: 16, flags: 0, sequence: 1, payload })
 
 describe("reading", () => {
   test("gives what the kernel says of a link", () => {

@@ -23,20 +23,16 @@ export const NLMSG_OVERRUN = 4
 
 const HEADER = 16
 
-/** struct nlmsghdr without its length, and the payload. */
+/** struct nlmsghdr without its length and its port, and the payload. */
 export interface Message {
   type: number
   flags: number
   sequence: number
-  port: number
   payload: Uint8Array
 }
 
-/** A message to send: the payload, and the fields of the header except length and port, which the kernel fills in. */
-type Outgoing = Pick<Message, "type" | "flags" | "sequence" | "payload">
-
-/** Appends a message to a datagram: header, payload, padding. */
-export function appendMessage({ type, flags, sequence, payload }: Outgoing, to: Output): void {
+/** Appends a message to a datagram: header, payload, padding. The kernel fills in the port. */
+export function appendMessage({ type, flags, sequence, payload }: Message, to: Output): void {
   const start = to.end
   const room = to.reserve(HEADER)
   u32.put(HEADER + payload.length, room, start)
@@ -67,7 +63,6 @@ export function readMessages(datagram: Uint8Array): Message[] {
       type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // written out: a list has thousands of them
       flags: (datagram[at + 6] as number) | ((datagram[at + 7] as number) << 8),
       sequence: u32.get(datagram, at + 8),
-      port: u32.get(datagram, at + 12),
       payload: datagram.subarray(at + HEADER, at + length),
     })
     at += (length + 3) & ~3

@@ -30,12 +30,14 @@ export interface Neighbour {
   state: number
 }
 
-/** Returns the entries of a family, or of both, like `ip neigh show`. */
-export function listNeighbours(route: NetlinkSocket, family?: Family): Neighbour[] {
+/** Returns the entries of a family, or of both, in one of these states, `NeighbourState`, like `ip neigh show`. */
+export function listNeighbours(route: NetlinkSocket, family?: Family, states?: number): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
+    const state = u16.get(message.payload, offsets.state)
+    if (states !== undefined && (state & states) === 0) return undefined
     const { ip = new Uint8Array(0), mac = "" } = neighbourPayload.decodeAttributes(message.payload)
-    return { ip, mac, index: indexIn(message), state: u16.get(message.payload, offsets.state) }
+    return { ip, mac, index: indexIn(message), state }
   })
 }
 

@@ -25,7 +25,7 @@ test.each([
 ])("the way to %s is asked for by the address alone", (address, payload) => {
   const transport = kernel(routed)
   expect(findRoute(new NetlinkSocket(NETLINK_ROUTE, 0, transport), ip(address))?.index).toBe(7 as Ifindex)
-  expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, port: 0, payload }])
+  expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, payload }])
 })
 
 // struct nlmsgerr with -ENETUNREACH, -EHOSTUNREACH, -EPERM
@@ -60,7 +60,7 @@ test.each([
 ])("a packet's route is asked for by all that rules may look at", (question, payload) => {
   const transport = kernel(routed)
   expect(askRoute(new NetlinkSocket(NETLINK_ROUTE, 0, transport), question)).toMatchObject({ index: 7, table: 254 })
-  expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, port: 0, payload }])
+  expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, payload }])
 })
 
 /** struct nlmsgerr with this errno, and with the kernel's words in an extended acknowledgement. */

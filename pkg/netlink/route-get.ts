@@ -65,8 +65,15 @@ export function askRoute(
   const flags = family === AF_INET ? RTM_F_LOOKUP_TABLE : 0
   const header = { family, dstPrefix: bits, srcPrefix: src ? bits : 0, flags }
   const payload = questionPayload.encode(header, { dst, src, input, mark, protocol, destinationPort })
+  const request = {
+    type: RTM_GETROUTE,
+    get what() {
+      return `find the route to ${formatIp(dst)}`
+    },
+    payload,
+  }
   try {
-    return route.get({ type: RTM_GETROUTE, what: `find the route to ${formatIp(dst)}`, payload }, readRoute)
+    return route.get(request, readRoute)
   } catch (error) {
     // If the kernel explains the error, it has refused the query itself.
     const isAnswer = error instanceof NetlinkError && error.extack === undefined

@@ -1,5 +1,15 @@
 import { decodeLatin1 } from "../engine/mod.ts"
-import { align, forEachAttribute, HEADER, type Infer, type Message, NLM_F_DUMP, typeAt } from "../netlink/mod.ts"
+import {
+  align,
+  attrs,
+  bytes,
+  forEachAttribute,
+  HEADER,
+  type Infer,
+  type Message,
+  NLM_F_DUMP,
+  typeAt,
+} from "../netlink/mod.ts"
 import { elementAttributes, elementListAttributes, NFT_MSG_GETSETELEM, rawElementListAttributes } from "./attributes.ts"
 import { joinParts, keyLength as lengthOf, splitParts } from "./data-types.ts"
 import { attributesOf, ifThere, type Netfilter, placeOf, tableRequest } from "./netfilter.ts"
@@ -122,13 +132,18 @@ export function elementText(set: NamedSet, { key, value, comment = "" }: Element
   return (set.value ? text + decodeLatin1(joinParts(set.value, value ?? [])) : text) + comment
 }
 
+/** An element without its key and value. */
+const elementUserdata = attrs({ userdata: [USERDATA, bytes] }, { keepsUnknown: false })
+
 /** Returns the comments of a set's elements; empty if the set does not exist. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
   const read = (answer: Message) => {
     const comments: string[] = []
-    search(elementsIn(answer), undefined, (payload) => {
-      const comment = readComment(elementAttributes.decode(payload).userdata)
+    const list = elementsIn(answer)
+    forEachAttribute(list, (start, end) => {
+      const comment = readComment(elementUserdata.read(list, start, end).userdata)
       if (comment !== undefined) comments.push(comment)
+      return false
     })
     return comments
   }

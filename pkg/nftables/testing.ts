@@ -19,10 +19,10 @@ export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilt
 /** A kernel's answer to a request for the generation of its rule set. */
 export const answerGeneration: Netfilter["get"] = (_, read) => {
   const payload = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
-  return read({ type: 0, flags: 0, sequence: 0, port: 0, payload })
+  return read({ type: 0, flags: 0, sequence: 0, payload })
 }
 
 /** One message of an answer, with this payload: hex digits, with any spaces. */
 export function answer(payload: string): Message {
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload: Uint8Array.fromHex(payload.replace(/\s/g, "")) }
+  return { type: 0, flags: 0, sequence: 0, payload: Uint8Array.fromHex(payload.replace(/\s/g, "")) }
 }

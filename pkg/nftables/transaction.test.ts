@@ -19,7 +19,7 @@ function kernel(...refusals: string[]) {
       // struct nfgenmsg, then NFTA_GEN_ID, <linux/netfilter/nf_tables.h>
       const payload = new Uint8Array([0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 0])
       new DataView(payload.buffer).setUint32(8, ++generation)
-      return read({ type: 0, flags: 0, sequence: 0, port: 0, payload })
+      return read({ type: 0, flags: 0, sequence: 0, payload })
     },
     transact(requests: readonly Request[]) {
       sent.push(requests)

@@ -74,10 +74,10 @@ export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name
 function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding | undefined {
   const { inside } = examined
   const { link, addresses } = one
-  const { common, what, ofMany } = about(examined, one)
   if (inside.links === undefined) return undefined
   if (link === undefined) return missingLink(examined, one, input)
   if (isUp(link) || addresses.length === 0) return undefined
+  const { common, what, ofMany } = about(examined, one)
   return {
     ...common,
     rule: "container-link-down",
@@ -203,8 +203,8 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
   const { name, link, addresses } = one
   const { inside } = examined
   if (link === undefined || !ETHERNET.has(link.kind)) return []
-  const { common, what, ofMany } = about(examined, one)
-  if (link.flags & IFF_NOARP)
+  if (link.flags & IFF_NOARP) {
+    const { common, what, ofMany } = about(examined, one)
     return [
       {
         ...common,
@@ -216,9 +216,11 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
         remedy: inContainer(inside, [sh`ip link set ${name} arp on`]),
       },
     ]
+  }
   const own = link.attributes.settings?.inet?.arpIgnore
   const ignoring = ignoringArp(name, (path) => (path === arpSetting(name) ? String(own) : inside.settings.get(path)))
   if (ignoring.length === 0 || !addresses.some(({ ip }) => familyOf(ip) === AF_INET)) return []
+  const { common, what, ofMany } = about(examined, one)
   return [
     {
       ...common,

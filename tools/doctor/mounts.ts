@@ -13,10 +13,14 @@ export function mountOf(path: string): Mount {
   const real = realPath(path)
   let best: Mount = { point: "", options: [] }
   for (const line of readTextFile("/proc/self/mountinfo").split("\n")) {
-    const [, , , , escaped = "", options = ""] = line.split(" ")
-    const point = escaped.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
+    const [, , , , escaped = "", options = ""] = line.split(" ", 6)
+    const point = escaped.includes("\\") ? unescaped(escaped) : escaped
     const isOn = point === "/" || real === point || real.startsWith(`${point}/`)
     if (isOn && point.length >= best.point.length) best = { point, options: options.split(",") }
   }
   return best
+}
+
+function unescaped(text: string): string {
+  return text.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
 }

@@ -190,10 +190,11 @@ function portsOf(
   const areOthers = rules.some(({ place }) => PORT_PLACES.test(place) && !OUR_PORTS.test(place))
   if (areOthers || unread.some(({ what }) => what === "rules"))
     return { ports: [...new Set([...found, ...asked])], unservedPorts: [] }
+  const lost = asked.filter((port) => !found.includes(port))
+  if (lost.length === 0) return { ports: [...new Set(found)], unservedPorts: [] }
   const served = new Set(ofContainer.flatMap(({ ports }) => ports.map(hostPart)))
-  const { standby = [], missing = [] } = Object.groupBy(
-    asked.filter((port) => !found.includes(port)),
-    (port) => (served.has(hostPart(port)) ? "standby" : "missing"),
+  const { standby = [], missing = [] } = Object.groupBy(lost, (port) =>
+    served.has(hostPart(port)) ? "standby" : "missing",
   )
   return {
     ports: [...new Set(found)],

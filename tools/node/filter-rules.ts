@@ -54,6 +54,9 @@ function ownerIn(table: string, text: string): string | undefined {
     /^[0-9a-f]{16}-[0-9a-f]{16}, net: (.*), if: (.*), id: (.*)$/.exec(comment) ?? []
   if (network !== undefined) return `${network}/${containerId}/${ifName}`
   if (comment.includes('name: "')) return comment
-  const [mark = ""] = comment.split(" ") // a path may follow it
-  return mark.split("/").length === 3 ? mark : undefined
+  const blank = comment.indexOf(" ") // a path may follow it
+  const mark = blank === -1 ? comment : comment.slice(0, blank)
+  const last = mark.lastIndexOf("/")
+  const first = mark.indexOf("/")
+  return first < last && mark.indexOf("/", first + 1) === last ? mark : undefined
 }

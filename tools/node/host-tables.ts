@@ -19,7 +19,7 @@ import {
   type Rule,
 } from "../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, type Family, familyOf, formatIp } from "../../pkg/types/mod.ts"
-import { familiesWithoutMain, isUsual } from "./inside.ts"
+import { familiesWithoutMain, isUsual, TOLD_NEIGHBOURS } from "./inside.ts"
 import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
 import { askOwnRoute, newWait } from "./own-routes.ts"
@@ -52,9 +52,6 @@ export interface HostTables {
 
 const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 
-/** The neighbor states in the report. */
-const TOLD = NeighbourState.Permanent | NeighbourState.Failed
-
 /**
  * Reads the host's route to each address, and whether each bridge's forwarding database has its own MAC, with one
  * request each. Throws `NetlinkError`.
@@ -72,7 +69,7 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
     rules,
     withoutMain: familiesWithoutMain(all),
     routes: [...tables.values()].flatMap(({ family, table }) => (table > 0 ? listRoutes(host, family, { table }) : [])),
-    neighbours: neighbours.filter(({ state }) => (state & TOLD) !== 0),
+    neighbours: neighbours.filter(({ state }) => (state & TOLD_NEIGHBOURS) !== 0),
     routesTo,
     deafBridges: new Set(bridges.filter((bridge) => isDeaf(host, bridge)).map(({ index }) => index)),
     fixedEntries: new Map(bridges.map((bridge) => [bridge.index, fixedEntriesOf(bridge)])),

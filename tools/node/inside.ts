@@ -10,6 +10,7 @@ import {
   listRoutes,
   listRules,
   type Neighbour,
+  NeighbourState,
   type RouteRefusal,
   RouteSocket,
   RT_TABLE_MAIN,
@@ -34,6 +35,7 @@ export interface Inside {
   readonly rules: readonly Rule[] | undefined
   /** Routes of the main table, and of all tables if rules look up others. */
   readonly routes: readonly ListedRoute[] | undefined
+  /** Permanent entries, and entries of neighbors that did not answer. */
   readonly neighbours: readonly Neighbour[] | undefined
   /** The namespace's routes to its attachments' addresses, keyed as the attachments have them. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
@@ -56,6 +58,9 @@ export interface NotInside {
  * container needs about twenty. The limit keeps one container's long lists from delaying the others.
  */
 const DATAGRAMS = 128
+
+/** The neighbor states in the report. */
+export const TOLD_NEIGHBOURS = NeighbourState.Permanent | NeighbourState.Failed
 
 /**
  * Reads links, addresses, rules, routes and neighbors of a namespace, like `ip -n` and `nft list chains`. Returns
@@ -157,7 +162,7 @@ function readLists(
   const rules = whole("rules", () => listRules(route, undefined, { known }))
   const ofMain = rules?.every(isUsual) ? { table: RT_TABLE_MAIN } : {}
   const routes = whole("routes", () => listRoutes(route, undefined, ofMain))
-  const neighbours = whole("neighbours", () => listNeighbours(route))
+  const neighbours = whole("neighbours", () => listNeighbours(route, undefined, TOLD_NEIGHBOURS))
   const chains = filter && whole("rules of the packet filter", () => unlessErrno(() => readBaseChains(filter), "EPERM"))
   return { links, addresses, rules, routes, neighbours, filter: chains, notWhole }
 }

@@ -131,5 +131,5 @@ export class RuleSetKernel {
 }
 
 function message(attributes: Uint8Array): Message {
-  return { type: 0, flags: 0, sequence: 0, port: 0, payload: concat([netfilterHeader(2), attributes]) }
+  return { type: 0, flags: 0, sequence: 0, payload: concat([netfilterHeader(2), attributes]) }
 }
