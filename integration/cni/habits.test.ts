@@ -40,7 +40,7 @@ describe("what is printed", () => {
     for (const command of commands) {
       const text = await shell(lab, `cni ${command.join(" ")} | cat`)
       expect(() => JSON.parse(text.stdout)).toThrow()
-      expect(text.stdout.length).toBeGreaterThan(10)
+      expect(text.stdout.length).toBeGreaterThan(5) // "No leases"
       const json = (await lab.cni([...command, "--json"])).stdout
       const timeless = (said: string) =>
         said.replace(/"(ms|value|packets|bytes)": [\d.]+|"veth\w+|([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "")

@@ -93,10 +93,10 @@ for (const [when, keys, expected] of heeding) {
 }
 
 test.each([
-  "`mtu` and `advmss` of routes are not in the kernel",
-  "an IPv6 address waits",
-  "the new address is not announced to neighbors",
-  "the IPAM plugin's DNS",
+  "`mtu` and `advmss` of routes are not passed to the kernel",
+  "an IPv6 address with a gateway waits",
+  "a new IPv6 address, and with some plugins an IPv4 one, is not announced to neighbors",
+  "most plugins drop the IPAM plugin's DNS",
 ])("docs/differences.md says that with the reference plugins %s", (start) => {
   const page = readFileSync(`${import.meta.dir}/../../docs/differences.md`, "utf8")
   expect(page.split("\n").filter((line) => line.startsWith(`| ${start}`))).toHaveLength(1)
