@@ -77,7 +77,7 @@ test("a path that leads to another container, or to the host, by now is refused,
   const inside = (await lookInside()).stdout
   for (const [target, reason] of [
     [other.pod.path, "belongs to another container"],
-    [lab.host.path, "is gone"],
+    [lab.host.path, "does not exist"],
   ] as const) {
     const { name, path } = swapped.pod
     const record = lab.host.file(`/var/lib/cni/results/pods-${name}-eth0`)
