@@ -238,7 +238,6 @@ export const faultsOnPaths: readonly Fault[] = [
       await lab.host.exec("ip", ["link", "add", "other0", "up", "type", "bridge"])
       await lab.host.exec("ip", ["link", "set", await endOf(lab), "master", "other0"])
     },
-    besides: ["uplink-no-address"], // as soon as the kernel reports the bridge as up
   },
   {
     rule: "plugin-replaced",

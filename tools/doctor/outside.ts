@@ -39,7 +39,7 @@ export const checkUplinkAddress: Check = (input) => {
 
 /**
  * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'
- * interfaces, ports of other links, and bridges without ports, which keep their carrier up to a second after the last.
+ * interfaces, ports of other links, and bridges whose only ports are containers'.
  */
 function bareLinks(input: DoctorInput): NodeLink[] {
   const own = new Set(containerLinks(input))
@@ -52,7 +52,8 @@ function bareLinks(input: DoctorInput): NodeLink[] {
       !own.has(name) &&
       master === undefined &&
       (state === "up" || (state === "unknown" && kind !== "bridge")) &&
-      (kind !== "bridge" || input.node.links.some((port) => port.nsid === undefined && port.master === index)) &&
+      (kind !== "bridge" ||
+        input.node.links.some((port) => port.nsid === undefined && port.master === index && !own.has(port.name))) &&
       !addresses.some((each) => !each.includes(":")),
   )
 }
