@@ -1,10 +1,13 @@
 import { readConflist } from "../../deploy/manifests.ts"
-import { mustRun } from "../../lab/mod.ts"
+import { mustRun, waitFor } from "../../lab/mod.ts"
 import type { Cluster, ClusterOptions, Ranges } from "./cluster.ts"
 import type { ClusterNode } from "./cluster-node.ts"
 import { idlePods, readPods } from "./pods.ts"
 
 const podsOfNode = 100
+
+/** The limit for the end of all pods. */
+const limitMs = 600_000
 
 /** Debian's package of Go's plugins. */
 const goPlugins = "/usr/lib/cni"
@@ -74,7 +77,11 @@ export async function runManyPods(cluster: Cluster, { title, hostNetwork = false
   if (!hostNetwork && read < podsOfNode * names.length) throw new Error(`Only ${read} pods have addresses`)
   const deleting = seconds()
   await cluster.kubectl(["delete", "deployments", ...names.map((name) => `many-${name}`)])
-  while (!Bun.deepEquals(await onNodes(cluster, count), counted)) await Bun.sleep(1000)
+  const areGone = async () => {
+    await Bun.sleep(1000) // the nodes need the processors
+    return Bun.deepEquals(await onNodes(cluster, count), counted)
+  }
+  await waitFor(areGone, "the pods to be gone", limitMs)
   const gone = seconds() - deleting
   const [childrenAfter, daemonsAfter] = await processorSeconds(cluster)
   const findLeft = async () =>
@@ -105,9 +112,10 @@ async function installGoPlugins({ nodes }: Cluster, ranges: Ranges): Promise<voi
 /** The section of RESULTS.md. */
 export async function describeTurns(rows: readonly string[]): Promise<string> {
   const { stdout } = await mustRun(["dpkg-query", "--show", "containernetworking-plugins"])
-  return `Three nodes got 100 pods each, all at once, which then were deleted. Each turn had a new cluster, with one pod on each
-node before. Pods and images are the same in all turns. The network of Go's plugins, Debian's package ${stdout.trim().replace("\t", " ")}, has the list
-of deploy/kubernetes without \`ipMasqBeyond\`, with host-local and the node's range, and static routes.
+  return `Three nodes got 100 pods each, all at once, which then were deleted. Each turn had a new cluster with one pod on each
+node. Pods and images are the same in all turns. Go's plugins are Debian's package
+${stdout.trim().replace("\t", " ")}. Their network has the list of deploy/kubernetes without \`ipMasqBeyond\`, with host-local
+and the node's range, and static routes.
 
 Pods are gone when no node has a process or network namespace of them. "Children of containerd" is the processor time
 of the processes that containerd started and waited for: plugins and their children, and the shims' commands \`start\` and
