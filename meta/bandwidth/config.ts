@@ -11,7 +11,7 @@ const subnets = {
   of: { kind: "text", expected: "a subnet", check: parseCidr, form: "a subnet such as 10.1.0.0/16 or fd00:1::/64" },
 } as const
 
-/** The keys that are allowed at the top and in `runtimeConfig.bandwidth`. */
+/** The keys that are allowed both at the top and in `runtimeConfig.bandwidth`. */
 const entry = {
   ingressRate: rate,
   ingressBurst: burst,
@@ -21,14 +21,16 @@ const entry = {
   unshapedSubnets: subnets,
 } as const satisfies Fields
 
-/** The keys. */
+/** The keys of the plugin's configuration. */
 export const bandwidthFields = {
   ...entry,
   shapeIn: { kind: "choice", of: ["host", "container"], expected: '"host" or "container"' },
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ingressRate", "egressRate"],
@@ -64,21 +66,21 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
 
 type Entry = Infer<typeof entry>
 
-/** The peers whose traffic is limited, or exempt. */
+/** The peers for which traffic is limited, or the peers for which it is not. */
 export interface Subnets {
   areShaped: boolean
   list: readonly Cidr[]
 }
 
-/** The checked configuration. */
+/** The checked configuration of bandwidth. */
 export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
-/** The bursts, in bits, that runtimes send for "no limit": containerd's and dockershim's. */
+/** The bursts in bits that runtimes use for "no limit": containerd and dockershim. */
 const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
 
 /**
- * Reads the configuration. Limits of the configuration have precedence over those of the runtime; zero means no limit.
- * For DEL and GC invalid values count as absent. Throws code 7 naming the key.
+ * Parses the configuration. Limits of the configuration have precedence over those of the runtime. Zero means no limit.
+ * DEL and GC treat an invalid value as absent. Throws code 7 that names the key.
  */
 export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -86,13 +88,13 @@ export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: Con
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
   const chosen = hasLimit(top) ? top : withoutUnlimited(runtimeConfig?.bandwidth ?? {})
   return {
-    /** Toward the container. */
+    /** The limit of packets to the container. */
     ingress: limitOf(chosen, "ingressRate", "ingressBurst"),
-    /** From the container. */
+    /** The limit of packets from the container. */
     egress: limitOf(chosen, "egressRate", "egressBurst"),
-    /** Undefined: traffic with every peer is limited. */
+    /** Undefined if traffic with every peer is limited. */
     subnets: subnetsOf(chosen) ?? subnetsOf(top),
-    /** The end of a veth pair to limit; undefined for the host's end if there is one. */
+    /** Which end of a veth pair to limit. Undefined selects the host's end if there is one. */
     shapeIn,
   }
 }
@@ -110,7 +112,7 @@ function withoutUnlimited({ ingressBurst = 0, egressBurst = 0, ...rest }: Entry)
   }
 }
 
-/** The errors have upstream's wording where upstream has such an error. */
+/** Returns the limit of one direction. Errors have upstream's wording if upstream has such an error. */
 function limitOf(
   entry: Entry,
   rateKey: "ingressRate" | "egressRate",

@@ -14,23 +14,23 @@ import { CniError, Code, type Owner, ownerComment, type Result } from "../../pkg
 import type { Undo } from "../../pkg/undo/mod.ts"
 
 /**
- * The length of queues that other programs add to the device; tbf has a limit of its own in bytes. Upstream's 0 would
- * mean 1.
+ * The `txqueuelen` of the device, for qdiscs that other programs add; our tbf has its own limit in bytes. Upstream's 0
+ * would mean 1.
  */
 const QUEUE_LENGTH = 1000
 
-/** The owner of a device, and its possible names. */
+/** The owner of an ifb device, and the device's possible names. */
 export interface IfbOwner {
   owner: Owner
-  /** Upstream's name, made of network and container only: one of a container's interfaces can have it. */
+  /** Upstream's name, made from network and container only, so it fits only one of the container's interfaces. */
   upstreamName: string
-  /** Unique to the attachment. */
+  /** A name that is unique to the attachment. */
   ownName: string
 }
 
 /**
- * Returns the names of an attachment's device, whose queue limits what another link receives. Call it once per call:
- * hashing takes time.
+ * Returns the owner and the names of an attachment's ifb device, which queues the packets that another link receives.
+ * Call it only once per call, because hashing takes time.
  */
 export function ifbOwner(owner: Owner): IfbOwner {
   const { network, containerId } = owner
@@ -39,8 +39,8 @@ export function ifbOwner(owner: Owner): IfbOwner {
 }
 
 /**
- * Creates the device of an attachment, down, like `ip link add NAME type ifb`. It has its owner's alias from the start,
- * and a name unique to the attachment: see `startIfb`. Throws `CniError`.
+ * Creates the ifb device of an attachment, down, like `ip link add NAME type ifb`. From the start it has its owner as
+ * alias and a name unique to the attachment; `startIfb` renames it. Throws `CniError`.
  */
 export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, undo: Undo): Link {
   const { owner, ownName: name } = whose
@@ -48,7 +48,7 @@ export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, und
   let made: Link | undefined
   try {
     addAliasedLink(route, spec, ownerComment(owner))
-    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // it was renamed by then
+    undo.defer(`create ifb "${name}"`, () => deleteLink(route, made ?? getLink(route, name))) // `startIfb` may have renamed it
   } catch (cause) {
     const details = isErrno(cause, "EOPNOTSUPP") ? noKind("ifb") : String(cause)
     throw new CniError(Code.Internal, `Cannot create ifb "${name}"`, { details, cause })
@@ -57,7 +57,7 @@ export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, und
   return made
 }
 
-/** Brings the device up, and renames it to upstream's name unless that is taken. Returns its new state. */
+/** Brings the device up and gives it upstream's name, unless another link has that name. Returns the changed device. */
 export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link: Link): Link {
   try {
     setLink(route, link, { name: upstreamName, up: true })
@@ -71,12 +71,12 @@ export function startIfb(route: NetlinkSocket, { upstreamName }: IfbOwner, link:
 
 /** The data that identifies upstream's ifb device, which has no alias. */
 export interface Traces extends IfbOwner {
-  /** The links to which the interface's filters redirect; undefined if the interface is unknown. */
+  /** The indices of the links to which the interface's filters redirect; undefined if the interface is unknown. */
   redirects: readonly number[] | undefined
   prevResult: Result | undefined
 }
 
-/** Returns the devices of an attachment: those with its owner's alias, and the one that upstream created for it. */
+/** Returns the ifb devices of an attachment: those with its owner as alias, and upstream's device for it. */
 export function findIfbs(route: NetlinkSocket, traces: Traces): Link[] {
   const found = [traces.upstreamName, traces.ownName].flatMap((name) => findLink(route, name) ?? [])
   return found.filter((link) => link.kind === "ifb" && isOwn(link, traces))
@@ -85,7 +85,7 @@ export function findIfbs(route: NetlinkSocket, traces: Traces): Link[] {
 function isOwn({ index, name, attributes: { alias } }: Link, { owner, redirects, prevResult }: Traces): boolean {
   if (alias) return alias === ownerComment(owner)
   if (redirects?.includes(index)) return true
-  // Another interface of the container may own it; a result names the attachment.
+  // The device may be for another interface of the container. A previous result lists the devices of this attachment.
   if (prevResult) return prevResult.interfaces.some((each) => each.name === name && !each.sandbox)
   return redirects === undefined
 }

@@ -1,6 +1,6 @@
 import { type HtbClass, type Qdisc, type QdiscOptions, qdiscOptions } from "../../pkg/netlink/mod.ts"
 
-/** The limit of one direction. */
+/** The limit of one direction: a token bucket. */
 export interface Limit {
   /** Bytes per second, at least 1. */
   rate: number
@@ -12,35 +12,35 @@ export interface Limit {
 export const MAX_U32 = 0xffffffff
 /** The clock of traffic control since Linux 2.6.31: one tick is 64 ns, `PSCHED_SHIFT` in <net/pkt_sched.h>. */
 const TICKS_PER_US = 15.625
-/** The longest wait of a packet at the rate, upstream's value. */
+/** The longest time that a packet waits in the queue, in microseconds. It is upstream's value. */
 const LATENCY_US = 25_000
 
-/** The smallest default burst: more than twenty Ethernet frames, or three jumbo frames. */
+/** The minimum of the default burst, in bytes: more than twenty Ethernet frames, or three jumbo frames. */
 const MIN_DEFAULT_BURST = 32 * 1024
 const DEFAULT_BURST_SECONDS = 0.02
 
-/** Returns the default burst of a limit: 20 ms at the rate, and at least 32 KiB. */
+/** Returns the default burst of a rate in bytes: 20 ms at the rate, and at least 32 KiB. */
 export function defaultBurst(rate: number): number {
   return Math.min(Math.max(Math.trunc(rate * DEFAULT_BURST_SECONDS), MIN_DEFAULT_BURST), MAX_U32 - 1)
 }
 
-/** Returns the length of a limit's queue in bytes: 25 ms at the rate, and the burst. */
+/** Returns the length of a limit's queue in bytes: 25 ms at the rate, plus the burst. */
 export function queueLimit({ rate, burst }: Limit): number {
   return Math.min(Math.trunc((rate * LATENCY_US) / 1e6) + burst, MAX_U32)
 }
 
-/** The largest packet that a sender passes to its link in one piece: tbf splits it, htb does not. */
+/** The largest packet that a sender passes to its link in one piece. tbf splits such a packet, htb does not. */
 const LARGEST_PACKET = 64 * 1024
 
 /**
- * Returns the length of an htb class's queue in bytes: that of `queueLimit` and one unsplit packet, which would not fit
- * otherwise.
+ * Returns the length of an htb class's queue in bytes: that of `queueLimit` plus one unsplit packet, which would not
+ * fit otherwise.
  */
 export function classQueueLimit(limit: Limit): number {
   return Math.min(queueLimit(limit) + LARGEST_PACKET, MAX_U32)
 }
 
-/** Returns the burst as its duration at the rate, in ticks, rounded like upstream. It may exceed 32 bits. */
+/** Returns the time in ticks that a burst takes at the rate, rounded like upstream. It may exceed 32 bits. */
 function ticksOf({ rate, burst }: Limit): number {
   return Math.trunc(Math.trunc((burst * 1e6) / rate) * TICKS_PER_US)
 }
@@ -50,13 +50,13 @@ function hasExactTicks(limit: Limit): boolean {
   return ticks >= 1 && ticks <= MAX_U32
 }
 
-/** A rate above 32 bits is all ones in the 32-bit field; the 64-bit attribute has the real rate. */
+/** Returns the value of a 32-bit rate field. It is all ones for a higher rate, which is in the 64-bit attribute. */
 const shortRate = (rate: number) => Math.min(rate, MAX_U32)
 const longRate = (rate: number) => (rate > MAX_U32 ? BigInt(rate) : undefined)
 
 /**
- * Returns the tbf qdisc of a limit, byte for byte as upstream. A burst whose ticks exceed 32 bits, such as a large
- * burst at a low rate, is given in bytes as well.
+ * Returns the options of the tbf qdisc for a limit, byte for byte as upstream's. A burst whose ticks exceed 32 bits,
+ * such as a large burst at a low rate, is given in bytes as well.
  */
 export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   const { rate, burst } = limit
@@ -66,7 +66,9 @@ export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   return { parameters, rate64: longRate(rate), burst: isExact ? undefined : burst }
 }
 
-/** Whether a qdisc is the tbf of a limit. A burst without exact ticks is compared by `limit`, which includes it. */
+/**
+ * Reports whether a qdisc is the tbf of a limit. A burst without exact ticks is compared by `limit`, which includes it.
+ */
 export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   const options = qdiscOptions(found, "tbf")
   if (!options?.parameters) return false
@@ -75,18 +77,19 @@ export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   return !hasExactTicks(limit) || buffer === ticksOf(limit)
 }
 
-/** Returns an htb class with a fixed rate. A burst of more than 274 s at the rate is reduced to that. */
+/**
+ * Returns the options of an htb class for a limit. A burst that takes more than 274 s at the rate is reduced to 274 s.
+ */
 export function htbOptions(limit: Limit): HtbClass["options"] {
   const { rate } = limit
   const buffer = Math.min(Math.max(ticksOf(limit), 1), MAX_U32)
   const [short, long] = [shortRate(rate), longRate(rate)]
-  // No class borrows from another, so the quantum is never used; without one the kernel logs a complaint about the
-  // rate.
+  // The quantum is never used, because no class borrows from another. Without a quantum the kernel logs a warning.
   const parameters = { rate: short, ceil: short, buffer, ceilBuffer: buffer, quantum: 64 * 1024 }
   return { rate64: long, ceil64: long, parameters }
 }
 
-/** Whether an htb class has this limit. */
+/** Reports whether an htb class has this limit. */
 export function isHtbClassOf({ options }: HtbClass, limit: Limit): boolean {
   const wanted = htbOptions(limit).parameters
   const { parameters, rate64, ceil64 } = options

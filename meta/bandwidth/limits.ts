@@ -10,7 +10,7 @@ import { addRedirect, checkRedirect, listReceiveFilters, removeShaping } from ".
 import { addShaper, checkShaper } from "./shaper.ts"
 
 /**
- * Removes leftover limits of a place: those of a killed or repeated ADD, and those that upstream's DEL leaves. Throws
+ * Removes leftover limits of a link: those of a killed or repeated ADD, and those that upstream's DEL leaves. Throws
  * `CniError`.
  */
 export function removeLeavings(place: LimitedPlace): void {
@@ -20,8 +20,8 @@ export function removeLeavings(place: LimitedPlace): void {
 }
 
 /**
- * Limits what a link sends and receives. A link cannot queue what it receives, so that is redirected to a device that
- * sends it on at the rate. Returns that device. Throws `CniError`.
+ * Limits the rates at which a link sends and receives. A link cannot queue received packets, so they are redirected to
+ * an ifb device, which forwards them at the limited rate. Returns that device. Throws `CniError`.
  */
 export function addLimits({ route, link, sends, receives, ...whose }: LimitedPlace, undo: Undo): Link | undefined {
   if (sends) addShaper(route, link, sends, undo)
@@ -33,7 +33,7 @@ export function addLimits({ route, link, sends, receives, ...whose }: LimitedPla
   return started
 }
 
-/** Throws `CniError` naming the first difference from the state after ADD. */
+/** Checks the limits of a link. Throws `CniError` that names the first difference from the state after ADD. */
 export function checkLimits({ route, link, sends, receives, ...whose }: LimitedPlace): void {
   if (sends) checkShaper(route, link, sends)
   if (!receives) return
@@ -46,7 +46,10 @@ export function checkLimits({ route, link, sends, receives, ...whose }: LimitedP
   checkShaper(route, ifb, receives)
 }
 
-/** Restores the limits on the host's ends of pairs. If such an end was deleted, so was the container's interface. */
+/**
+ * Restores the limits on the host's ends of veth pairs. A deleted end needs none, because the container's interface was
+ * deleted with it.
+ */
 export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
   const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
   if (wanted.length === 0) return

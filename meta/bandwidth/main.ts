@@ -19,7 +19,9 @@ import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
 export { bandwidthKeyDocs } from "./config.ts"
 
-/** Limits the rates at which a container, connected by an earlier plugin of the chain, sends and receives. */
+/**
+ * Limits the rates at which a container sends and receives. An earlier plugin of the chain has connected the container.
+ */
 export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",
   fields: bandwidthFields,
@@ -39,7 +41,7 @@ function addBandwidth(call: Call, config: BandwidthConfig): Answered {
   const place = sides.getPlace(config)
   removeLeavings(place)
   using undo = new Undo(call.log)
-  if (place.receives && place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; it is deleted with the namespace
+  if (place.receives && place.isInside && sides.sandbox) assignNsid(sides.host, sides.sandbox.fd) // for GC; the kernel deletes the nsid with the namespace
   const ifb = addLimits(place, undo)
   if (!ifb) return call.answer(result, undo)
   const added: Interface = { ...describeInterface(ifb), ...(place.isInside ? { sandbox: call.netns } : {}) }
@@ -60,7 +62,7 @@ function checkBandwidth(call: Call, config: BandwidthConfig): void {
   checkLimits(sides.getPlace(config))
 }
 
-/** The kernel is the record: every limit found is removed, even if the configuration does not name it. */
+/** Removes every limit of the attachment that is found in the kernel, even if the configuration does not name it. */
 function deleteLimits(call: Call, config: BandwidthConfig): void {
   const failures = new Failures(call.log)
   using sides = Sides.find(call)
@@ -69,7 +71,7 @@ function deleteLimits(call: Call, config: BandwidthConfig): void {
   failures.throwIfAny()
 }
 
-/** Throws code 50 if this kernel cannot set the limits of the configuration itself. */
+/** Throws code 50 if this kernel cannot set the limits that the configuration contains. */
 function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: BandwidthConfig): void {
   if (!ingress && !egress) return
   using host = RouteSocket.open()
@@ -79,7 +81,10 @@ function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: Bandw
   })
 }
 
-/** Throws `CniError` if the kernel does not have this qdisc. The request cannot create one: it has no parameters. */
+/**
+ * Throws `CniError` if the kernel does not support a kind of qdisc. The request has no parameters, so it creates
+ * nothing.
+ */
 function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
   const loopback = findLink(host, "lo")
   if (!loopback) return
@@ -93,8 +98,8 @@ function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
 }
 
 /**
- * Removes the limits of this network's attachments that are not valid: from living host ends with their owner's alias,
- * and every device, in containers too.
+ * Removes the limits of this network's attachments that are not valid: the limits of existing host ends with the owner
+ * as alias, and all ifb devices, also inside containers.
  */
 function collectGarbage(
   { network: { name }, log }: Call,

@@ -8,17 +8,17 @@ import { ifbOwner } from "./ifb.ts"
 import type { Place } from "./redirect.ts"
 import type { Shape } from "./shaper.ts"
 
-/** A link to limit. */
+/** A link with the limits to set on it. */
 export interface LimitedPlace extends Place {
   link: Link
-  /** Limits for sending and for receiving. */
+  /** The limits for sending and for receiving. */
   sends: Shape | undefined
   receives: Shape | undefined
-  /** Whether it is the container's interface rather than the host's end. */
+  /** Whether the link is the container's interface rather than its peer on the host. */
   isInside: boolean
 }
 
-/** Returns a place with the limits of a configuration: the host's end sends what the container receives. */
+/** Returns a link with the configured limits. The host's end of a pair sends what the container receives. */
 export function limitedPlace(
   { ingress, egress, subnets }: BandwidthConfig,
   place: Omit<LimitedPlace, "sends" | "receives">,
@@ -29,7 +29,7 @@ export function limitedPlace(
   return { ...place, sends, receives }
 }
 
-/** Both sides of an attachment. */
+/** The container's namespace and the host's, as one call sees them. */
 export class Sides implements Disposable {
   readonly host: RouteSocket
   readonly sandbox: Netns | undefined
@@ -46,19 +46,19 @@ export class Sides implements Disposable {
     this.link = this.inside && findLink(this.inside, call.ifName)
   }
 
-  /** Throws code 4 if there is no namespace, or another container's. */
+  /** Opens the namespaces of a call. Throws code 4 if the path does not exist, or is another container's. */
   static open(call: Call): Sides {
     return new Sides(call, openSandbox(call))
   }
 
-  /** Like `open`, for DEL, which works without the interface. */
+  /** Opens the namespaces for DEL, which also works without the container's namespace or interface. */
   static find(call: Call): Sides {
     return new Sides(call, findSandbox(call))
   }
 
   /**
-   * Returns the link for the limits of an attachment: the host's end of an earlier plugin's veth pair, unless the
-   * configuration says otherwise; else the interface in the container. Throws `CniError` if the link does not exist.
+   * Returns the link to limit: the host's end of an earlier plugin's veth pair, unless the configuration says
+   * otherwise; else the interface in the container. Throws `CniError` if the link does not exist.
    */
   getPlace(config: BandwidthConfig): LimitedPlace {
     const { shapeIn } = config
@@ -80,7 +80,7 @@ export class Sides implements Disposable {
     })
   }
 
-  /** Returns every place that may have limits, including places that the configuration no longer names. */
+  /** Returns every link that may have limits, including links that the configuration no longer selects. */
   listPlaces({ shapeIn }: BandwidthConfig): Place[] {
     const { host, sandbox, inside, link } = this
     const common = { ...ifbOwner(ownerOf(this.#call)), prevResult: this.#call.network.prevResult }
@@ -91,8 +91,8 @@ export class Sides implements Disposable {
   }
 
   /**
-   * Returns the host's end that one of our interface plugins created, for a container's interface that cannot be
-   * inspected.
+   * Returns the host's end that one of our interface plugins created, found by its owner. It is used if the container's
+   * interface cannot be inspected.
    */
   #findEndByOwner(): Link | undefined {
     const comment = ownerComment(ownerOf(this.#call))
@@ -107,8 +107,9 @@ export class Sides implements Disposable {
 }
 
 /**
- * Whether a host's end is the one to limit. An end with another owner is not, since the container names its interfaces.
- * Otherwise the configuration or the result must name it: a device moved into the container may be a veth too.
+ * Reports whether bandwidth limits this host's end. An end with another owner is not limited: the container may have
+ * renamed its interfaces. An end without an owner must be named by the configuration or the result, because it may be
+ * the peer of a veth that was moved into the container.
  */
 export function isLimited(
   { name, attributes: { alias } }: Link,

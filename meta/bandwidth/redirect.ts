@@ -25,14 +25,14 @@ import { findIfbs, type IfbOwner } from "./ifb.ts"
 import { describeQdisc } from "./limit.ts"
 import { HANDLE } from "./shaper.ts"
 
-/** The class in upstream's filter, `1:1`, which does not exist. */
+/** The class `1:1` that upstream's filter names. No such class exists. */
 const CLASS = 0x10001
 const MAX_PRIORITY = 0xffff
 
 /**
- * Redirects all packets that a link receives to another one, like `tc qdisc add dev LINK ingress` and `tc filter add
- * dev LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. An existing hook of another program is
- * used, after its filters: these do not see the packets that leave the other link. Throws `CniError`.
+ * Redirects all packets that a link receives to another link, like `tc qdisc add dev LINK ingress` and `tc filter add
+ * dev LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. If another program has already added an
+ * ingress or clsact qdisc, the filter is added there, after that program's filters. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
   orCannot(`Cannot redirect the packets that "${link.name}" receives to "${to.name}"`, () => {
@@ -62,7 +62,7 @@ function openHook(route: NetlinkSocket, link: Link, undo: Undo): { parent: numbe
   return { parent: isClsact ? CLSACT_INGRESS : INGRESS_HANDLE, priority }
 }
 
-/** Checks that all packets that a link receives are redirected to another one. Throws `CniError`. */
+/** Checks that all packets that a link receives are redirected to another link. Throws `CniError`. */
 export function checkRedirect(route: NetlinkSocket, link: Link, to: Link): void {
   const found = listReceiveFilters(route, link)
   if (found.some((filter) => matchesAll(filter) && redirectsOf(filter)[0] === to.index)) return
@@ -78,15 +78,15 @@ function matchesAll({ protocol, options }: Filter): boolean {
 /** A link on which an attachment may be limited. */
 export interface Place extends IfbOwner {
   route: NetlinkSocket
-  /** The container's interface, or the host's end of it; undefined if it does not exist. */
+  /** The container's interface, or its peer on the host; undefined if it does not exist. */
   link: Link | undefined
   prevResult: Result | undefined
 }
 
 /**
- * Removes the limits of an attachment at one place: its own, upstream's, and leftovers of upstream's DEL, including a
- * filter without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is not
- * an error.
+ * Removes an attachment's limits from one link: our own, upstream's, and leftovers of upstream's DEL. Such a leftover
+ * is a filter without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is
+ * not an error.
  */
 export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
   const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))
@@ -95,20 +95,20 @@ export function removeShaping({ route, link, prevResult, ...whose }: Place, fail
   removeParts({ route, link, filters, ifbs }, failures)
 }
 
-/** The qdiscs and filters of a link's limit. */
+/** The objects that limit a link. */
 interface Parts {
   route: NetlinkSocket
   link: Link | undefined
-  /** The filters of received packets; undefined if they could not be listed. */
+  /** The filters for packets that the link receives; undefined if they could not be listed. */
   filters: readonly Filter[] | undefined
-  /** The devices to delete. */
+  /** The ifb devices to delete. */
   ifbs: readonly Link[]
 }
 
 /**
- * Removes the filters that redirect to removed devices, the clsact qdisc if it has no filter left, the limit of the
- * link, and the devices. The devices come last, and stay after a failure: an existing device shows the next attempt
- * that work remains. Returns whether it deleted them.
+ * Removes the filters that redirect to removed devices, the ingress qdisc if it has no other filters, the limit of the
+ * link, and the ifb devices. The devices are deleted last, and stay after a failure, because an existing device tells
+ * the next attempt that work remains. Returns true unless an earlier step failed.
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
   if (link && !stopRedirection({ route, link, filters, ifbs }, failures)) return false
@@ -117,7 +117,7 @@ export function removeParts({ route, link, filters, ifbs }: Parts, failures: Fai
   return true
 }
 
-/** Removes the redirection from a link. Returns whether nothing is left. */
+/** Removes the redirection and the limit of a link. Returns whether all steps succeeded. */
 function stopRedirection({ route, link, filters, ifbs }: Parts & { link: Link }, failures: Failures): boolean {
   let isOver = filters !== undefined
   const step = (verb: string, change: () => void) => {
@@ -131,15 +131,15 @@ function stopRedirection({ route, link, filters, ifbs }: Parts & { link: Link },
   const deleteHook = () => {
     hasGone = deleteIngress(route, link)
   }
-  if (isHookOver) step("delete the ingress qdisc of", deleteHook) // deletes all its filters at once, however many
+  if (isHookOver) step("delete the ingress qdisc of", deleteHook) // deletes all filters of the qdisc in one request
   if (!hasGone) step("stop the redirection of", () => deleteWholly(route, link, own, filters ?? []))
   step("delete the limit of", () => deleteShaper(route, link))
   return isOver
 }
 
 /**
- * Deletes filters, and the shared part of a priority once all its filters are deleted; otherwise the kernel keeps it.
- * Throws `ETIME` if a container has added more filters than the time limit allows.
+ * Deletes the filters in `own`. If these are all filters of a priority, it deletes the whole priority, which the kernel
+ * would keep otherwise. Throws `ETIME` if a container has added more filters than can be deleted in the time limit.
  */
 function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], all: readonly Filter[]): void {
   const inAll = Map.groupBy(all, ({ priority }) => priority)
@@ -160,14 +160,17 @@ export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
   return listFilters(route, link, CLSACT_INGRESS)
 }
 
-/** A clsact belongs to another program: it stays, and the result is false. */
+/** Deletes the ingress qdisc of a link. Returns false for a clsact qdisc: another program added it, and it stays. */
 function deleteIngress(route: NetlinkSocket, link: Link): boolean {
   if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return false
   deleteQdisc(route, link, TC_H_INGRESS)
   return true
 }
 
-/** A qdisc with another handle belongs to another program. The link's data names the kind as of the lookup. */
+/**
+ * Deletes the root qdisc of a link if it is ours; one with another handle is another program's. `link` has the kind of
+ * the qdisc from the last lookup.
+ */
 function deleteShaper(route: NetlinkSocket, link: Link): void {
   if (link.attributes.qdisc !== "tbf" && link.attributes.qdisc !== "htb") return
   const root = findQdisc(route, link, TC_H_ROOT)
@@ -176,7 +179,7 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
   }
 }
 
-/** Changes something that may have been deleted since. Returns true. */
+/** Makes a change and ignores the error if the object no longer exists. Returns true. */
 function tolerateMissing(change: () => void): true {
   unlessErrno(change, "ENOENT", "ENODEV", "EINVAL")
   return true

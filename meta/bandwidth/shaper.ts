@@ -32,25 +32,25 @@ import {
   tbfOptions,
 } from "./limit.ts"
 
-/** The limit of a link's packets, and the peers it applies to. */
+/** The limit of the packets that a link sends, and the peers to which it applies. */
 export interface Shape {
   limit: Limit
   subnets: Subnets | undefined
-  /** The header field with the peer's address: `dst` from the container, `src` toward it. */
+  /** The header field with the peer's address: `dst` in packets from the container, `src` in packets to it. */
   peer: "src" | "dst"
 }
 
 type Device = NamedLink
 
-/** The handle of the qdisc, as upstream: `1:`. */
+/** The handle of our qdisc, `1:`, the same as upstream's. */
 export const HANDLE = 0x10000
-/** The classes of the htb of upstream's v1.5, `1:30` and `1:1`. */
+/** The class that limits, `1:30`, and the class without a limit, `1:1`, as in upstream's v1.5. */
 const SHAPED = HANDLE | 0x30
 const UNSHAPED = HANDLE | 1
-/** A rate that no node reaches, and 1 ms of it. */
+/** A rate that no node reaches, and a burst of 1 ms at that rate. */
 const unlimited: Limit = { rate: 1e11, burst: 1e8 }
 
-/** Limits what a link sends, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `CniError`. */
+/** Limits the packets that a link sends, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `CniError`. */
 export function addShaper(route: NetlinkSocket, device: Device, shape: Shape, undo: Undo): void {
   const kind = shape.subnets ? "htb" : "tbf"
   try {
@@ -82,7 +82,7 @@ function addClasses(route: NetlinkSocket, device: Device, shape: Shape & { subne
   for (const filter of planFilters(shape)) addFilter(route, device, filter)
 }
 
-/** Returns a filter per subnet, to the class that is not the default; the priorities are upstream's. */
+/** Returns one filter per subnet, which selects the class that is not the default. The priorities are upstream's. */
 export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { subnets: Subnets }): FilterSpec[] {
   return list.map((subnet) => {
     const isIpv4 = familyOf(subnet.ip) === AF_INET
@@ -96,10 +96,10 @@ export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { su
   })
 }
 
-/** The offsets of the addresses in the network headers. */
+/** The offsets of the addresses in the IP headers, by the length of an address. */
 const offsets = { 4: { src: 12, dst: 16 }, 16: { src: 8, dst: 24 } } as const
 
-/** The words of an address that a prefix covers, one at least. */
+/** Returns the 32-bit words of an address that a prefix covers, at least one. */
 function keysOf({ ip, prefix }: Cidr, peer: "src" | "dst"): U32Key[] {
   const [value, mask] = [new DataView(ip.buffer, ip.byteOffset), new DataView(prefixMask(ip.length, prefix).buffer)]
   const words = Math.max(1, Math.ceil(prefix / 32))
@@ -118,7 +118,7 @@ function reasonOf(route: NetlinkSocket, device: Device, kind: string, cause: unk
   return `it has a qdisc of another program: ${found}; "tc qdisc del dev ${device.name} root" removes it`
 }
 
-/** Compares the limits of a link with the configured ones. Throws a `CniError` that names the first difference. */
+/** Checks that a link has the configured limit. Throws `CniError` that names the first difference. */
 export function checkShaper(route: NetlinkSocket, device: Device, { subnets, ...shape }: Shape): void {
   const { limit } = shape
   const found = findQdisc(route, device, TC_H_ROOT)
@@ -157,7 +157,7 @@ function checkHtb(route: NetlinkSocket, device: Device, shape: Shape & { subnets
     throw mismatch(`the filters of "${device.name}"`, `${shape.subnets.list.length}`, `${present.length}`)
 }
 
-/** The comparisons of a filter and its class, like `match 0a010000/ffff0000 at 16 flowid 1:1`. */
+/** Formats the comparisons of a filter and its class, like `match 0a010000/ffff0000 at 16 flowid 1:1`. */
 function describeFilter({ protocol, options }: FilterSpec | Filter): string {
   const hex = (word: number) => word.toString(16).padStart(8, "0")
   const keys = (options?.selector ?? []).map(

@@ -1,24 +1,24 @@
-/** The factors of prefixes; "Ki" and its like are powers of 1024. */
+/** The powers of the prefixes: "k" is 1000^1, "Ki" is 1024^1. */
 const powers = { "": 0, k: 1, m: 2, g: 3, t: 4 } as const
 
 const pattern = /^(\d{1,20}(?:\.\d{1,9})?)(?: (?=\S))?(?:([kKmMgGtT])(i)?)?(bits?|B)?(\/s)?$/
 
-/** The expected form of a rate, for errors. */
+/** The expected form of a rate, for error messages. */
 export const expectedRate =
   'bits per second, as a whole number or with a unit such as "10M", "1Gbit", "2.5MB/s", "512Kibit"'
-/** The expected form of a burst, for errors. */
+/** The expected form of a burst, for error messages. */
 export const expectedBurst = 'bits, as a whole number or with a unit such as "2M", "2Mbit", "256KiB"'
 
 /**
  * Parses a rate in bits per second: "10M", "10Mbit", "10Mbit/s" and "1.25MB/s" are 10,000,000. Returns undefined for
- * anything else, for a fraction of a bit, and from 2^53 on. "10m", which is a hundredth in Kubernetes, and "10Mbps",
- * which is bytes for tc, are refused.
+ * any other text, for a fraction of a bit, and from 2^53 on. Refuses "10m", which is a hundredth in Kubernetes, and
+ * "10Mbps", which tc reads as bytes.
  */
 export function parseRate(text: string): number | undefined {
   return parseBits(text, true)
 }
 
-/** Parses a number of bits: "256KiB" is 2,097,152. Returns undefined for anything else. */
+/** Parses a number of bits: "256KiB" is 2,097,152. Returns undefined for any other text. */
 export function parseBurst(text: string): number | undefined {
   return parseBits(text, false)
 }
@@ -28,7 +28,7 @@ function parseBits(text: string, isRate: boolean): number | undefined {
   if (!match) return undefined
   const [, digits = "", prefix = "", binary, unit = "", perSecond] = match
   if (perSecond && !isRate) return undefined
-  // A small letter is a prefix of bits only, except k, which has no other meaning.
+  // A lower-case prefix is accepted only with bits, except for k, which has no other meaning.
   if (/[mgt]/.test(prefix) && !unit.startsWith("bit")) return undefined
   const power = powers[prefix.toLowerCase() as keyof typeof powers]
   const bits = Number(digits) * (binary ? 1024 : 1000) ** power * (unit === "B" ? 8 : 1)

@@ -2,14 +2,16 @@ import { type Fields, invalidConfig, isCleanup, type KeyDoc, off, parseConfig } 
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { AF_INET, CniError, Code, type Family, familyOf, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const sbrFields = {
   table: { kind: "integer", min: 1, max: 2 ** 32 - 1 },
   gateways: { kind: "list", of: { kind: "text", expected: "an address" } },
   addSourceHints: off,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const sbrKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["gateways"],
@@ -32,15 +34,18 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
 /** The checked configuration of source based routing. */
 export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
   return {
-    /** The table for these sources, with routes added by others; undefined for tables of the plugin's own. */
+    /**
+     * The table that the rules select, with routes added by other programs; undefined for a table of its own per
+     * address.
+     */
     table: read.table,
-    /** The gateways to use instead of the result's. */
+    /** The gateways that replace those of the result, by family. */
     gateways: isCleanup(verb) ? new Map<Family, Uint8Array>() : byFamily(gateways),
-    /** The networks' routes stay in table main, with their source addresses. */
+    /** Whether table main keeps the routes to the networks, with the addresses as preferred source. */
     addSourceHints: read.addSourceHints,
   }
 }

@@ -50,7 +50,7 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
   })
 }
 
-/** Returns the addresses of a result that belong to the container's interface, or to none. */
+/** Returns the addresses of a result that name the container's interface, or no interface. */
 function ownAddresses({ interfaces, ips }: Result, { ifName }: InsideCall): ResultAddress[] {
   const isOwn = (index: number | undefined) => {
     const found = index === undefined ? undefined : interfaces[index]
@@ -77,10 +77,7 @@ function requireLink(inside: NetlinkSocket, { ifName, netns }: InsideCall): Link
   })
 }
 
-/**
- * Checks that each address has a rule to a table with routes of the interface, including a default route if it has a
- * gateway.
- */
+/** Checks that each address has a rule, and that the rule's table has a default route if the address has a gateway. */
 function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): void {
   const addresses = requireAddresses(requirePrevResult(call), call)
   using sandbox = openSandbox(call)
@@ -88,7 +85,7 @@ function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): v
   const link = requireLink(inside, call)
   const ips = addresses.map(({ ip }) => ip)
   const found = findSourceRules(inside, { link, ips, allIps: ips, table })
-  const rules = new Map(found.toReversed().map((rule) => [sourceOf(rule), rule])) // the first one counts
+  const rules = new Map(found.toReversed().map((rule) => [sourceOf(rule), rule])) // of several rules the kernel uses the first
   const prefixes = new Set([0])
   const tables = new Set(addresses.flatMap(({ ip }) => rules.get(keyOf(ip))?.table ?? []))
   const defaults = [...tables].flatMap((table) => listRoutesOf(inside, link, { table, prefixes }))
@@ -106,7 +103,7 @@ function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): v
 }
 
 /**
- * If a rule or a default route is missing, everything is added again from the interface's current routes. Throws
+ * Adds all rules and routes again from the interface's current routes if a rule or a default route is missing. Throws
  * `CniError`.
  */
 function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolean): string | undefined {
@@ -119,8 +116,8 @@ function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolea
 }
 
 /**
- * Moves the routes back to table main, since the interface may live on. If a container has too many objects, the rest
- * stays until its namespace is deleted.
+ * Moves the routes back to table main, because the interface may stay. If a container has too many objects, the others
+ * stay until its namespace is deleted.
  */
 function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)
@@ -131,7 +128,7 @@ function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   const rules = failures.attempt("find the rules", () => findRulesToDelete(inside, link, call, table)) ?? []
   const withTables = rules.filter((rule) => rule.protocol === RTPROT_SBR && rule.table !== table)
   if (link) failures.attempt("restore the routes", () => restoreRoutes(inside, link, withTables))
-  // The rules lead the next DEL to the tables whose routes it may be able to move back.
+  // After a failure the rules are kept: the next DEL needs them to find the tables whose routes it must move back.
   if (!failures.mayPass) failures.attempt("delete the rules", () => deleteRules(inside, rules))
   failures.throwIfAny()
 }

@@ -11,21 +11,21 @@ import {
 import { FAMILIES, keyOf } from "../../pkg/types/mod.ts"
 import { addRoutesBack, deleteRoutes, TABLE_OF_UNUSED } from "./tables.ts"
 
-/** The interface whose rules are removed, with the known attributes. */
+/** The interface whose rules are removed, and its known addresses. */
 export interface Sources {
   link: Link | undefined
-  /** The present or former addresses. */
+  /** The interface's present and former addresses. */
   ips: readonly Uint8Array[]
-  /** The addresses of all interfaces. */
+  /** The addresses of all interfaces of the container. */
   allIps: readonly Uint8Array[]
   /** The configured table. */
   table: number | undefined
 }
 
 /**
- * Returns the rules of an interface: rules for one of its addresses that were added here, or select the configured
- * table or one with routes of this interface only; and rules added here for an address that no interface has. Throws
- * `NetlinkError`.
+ * Returns the rules to remove for an interface. A rule for one of its addresses is included if sbr added it, or if it
+ * selects the configured table or a table with routes of this interface only. A rule that sbr added for an address that
+ * no interface has is included too. Throws `NetlinkError`.
  */
 export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
   const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]
@@ -45,21 +45,21 @@ export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, tabl
   return found.filter((rule) => isCertain(rule) || isAlone(rule))
 }
 
-/** Returns the source of a rule in the form of `keyOf`. */
+/** Returns the source address of a rule in the form of `keyOf`. */
 export function sourceOf({ src }: Rule): string {
   return src ? keyOf(src.ip) : ""
 }
 
 /**
- * The kernel's errors for a route whose interface the container has since taken down, moved, or given other addresses:
- * such a route is deleted.
+ * The kernel's errors for a route that has become impossible, because the container has set its interface down, moved
+ * it, or changed its addresses. Such a route is deleted.
  */
 const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
 
 /**
- * Moves the routes of the rules' tables back to table main, and those that no address used, except routes that the
- * container has made impossible; deletes the routes that were added here. Everything that a container writes into these
- * tables gets into its own main table, which it may write anyway. Throws `NetlinkError`.
+ * Moves the routes of the rules' tables back to table main, and the routes of `TABLE_OF_UNUSED`. Routes that have
+ * become impossible are deleted, and so are the routes that sbr added. Routes that the container itself wrote into
+ * these tables are moved too: the container may write table main anyway. Throws `NetlinkError`.
  */
 export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
@@ -74,7 +74,7 @@ export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly
   deleteRoutes(inside, [...routes, ...made])
 }
 
-/** Up to this number, tables are requested one by one; an interface has one per address. */
+/** Up to this number, tables are requested one by one. An interface has one table per address. */
 const FEW = 8
 
 function listRoutesIn(inside: NetlinkSocket, link: Link, tables: ReadonlySet<number>): ListedRoute[] {

@@ -21,11 +21,11 @@ import type { SbrConfig } from "./config.ts"
 
 const FIRST_TABLE = 100
 /**
- * The table that stores for DEL the routes that ADD removes from table main and no address uses, such as a default
- * route through another gateway than the configured one. No rule selects it.
+ * The table that keeps routes for DEL: those that ADD removes from table main and that apply to no address, such as a
+ * default route through another gateway than the configured one. No rule selects this table.
  */
 export const TABLE_OF_UNUSED = 67_000
-/** `IP6_RT_PRIO_USER`: the metric of an IPv6 route that is added without one. */
+/** `IP6_RT_PRIO_USER`: the default metric of an IPv6 route. */
 const IPV6_METRIC = 1024
 
 /** Adds a rule for a source address, like `ip rule add from 10.1.0.5 lookup 100 proto 67`. */
@@ -44,9 +44,9 @@ export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void
 }
 
 /**
- * Gives each address its own table with a rule for it. The table gets the interface's routes that concern the address,
- * and a default route through its gateway. Then removes the interface's routes from table main, except link-local ones;
- * each is in one of the tables by then. Throws `NetlinkError`.
+ * Gives each address its own table, and a rule that selects it. The table gets the interface's routes that apply to the
+ * address, and a default route through the address's gateway. Then removes the interface's routes from table main,
+ * except link-local ones; each of them is in another table by then. Throws `NetlinkError`.
  */
 export function routeBySource(
   { inside, link, addresses }: { inside: NetlinkSocket; link: Link; addresses: readonly ResultAddress[] },
@@ -65,7 +65,7 @@ export function routeBySource(
   const takenOut = main.filter((route) => !isLinkLocalRoute(route))
   const inTables = new Set(planned.flatMap(({ routes }) => routes))
   const unused = takenOut.filter((route) => !inTables.has(route)).map((route) => ({ ...route, table: TABLE_OF_UNUSED }))
-  addRoutes(inside, gatewaysLast(unused), undo, true) // a killed ADD may have left some there
+  addRoutes(inside, gatewaysLast(unused), undo, true) // a killed ADD may have left some of these routes
   for (const { ip, table, routes } of planned) {
     addSourceRule(inside, ip, table, undo)
     addRoutes(
@@ -86,8 +86,8 @@ export function routeBySource(
 }
 
 /**
- * Returns the gateway of an address's table. A configured gateway in the network of an address serves only such
- * addresses; any other serves all of its family.
+ * Returns the gateway for an address's table. A configured gateway that is in the network of an address serves only
+ * addresses of that network. Any other serves all addresses of its family.
  */
 export function gatewayFor(
   address: ResultAddress,
@@ -102,12 +102,12 @@ export function gatewayFor(
 type Limits = NonNullable<Parameters<typeof executeAll>[2]>
 
 /**
- * Adds routes beside others to the same destination: a source hint may stand beside the kernel's own route to the
- * network.
+ * Adds routes even if other routes to the same destination exist. For example, a source hint has the same destination
+ * as the kernel's own route to the network.
  */
 function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
   const made = new Set(routes)
-  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // registered first: the routes may exist if an answer is lost
+  undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // registered first: routes may exist although the kernel's answer was lost
   const refusals = executeAll(
     inside,
     routes.map((route) => toAddRoute(route, "append")),
@@ -119,26 +119,26 @@ function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Un
   throw new CniError(Code.Internal, `Cannot add a route to table ${table}`, { cause: first.error })
 }
 
-/** Deletes routes; some of them, or their link, may no longer exist. Throws `NetlinkError`. */
+/** Deletes routes. Routes or links that no longer exist are ignored. Throws `NetlinkError`. */
 export function deleteRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], limits: Limits = {}): void {
   throwFirst(executeAll(inside, routes.map(toDeleteRoute), limits), "ESRCH", "ENODEV")
 }
 
-/** Adds former routes of table main unless they exist. Throws `NetlinkError`. */
+/** Adds former routes back to table main unless they exist. Throws `NetlinkError`. */
 export function addRoutesBack(
   inside: NetlinkSocket,
   routes: readonly RouteSpec[],
   { tolerated = [], ...limits }: Limits & { tolerated?: readonly ErrnoName[] } = {},
 ): void {
-  // Routes on the link come first: gateways must be reachable. Of all tables at once, since a route of one may need
-  // another's.
+  // Routes without a gateway come first, because they make gateways reachable. All tables are sorted together, because
+  // a gateway of one table may be reachable by a route of another.
   const wanted = gatewaysLast(routes).map((route) => toAddRoute({ ...route, table: RT_TABLE_MAIN }, "append"))
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
 /**
- * Returns the routes of an address's table: those on the link first, so that gateways are reachable; the default route
- * last.
+ * Returns the routes of an address's table. Routes without a gateway come first, because they make gateways reachable;
+ * the default route comes last.
  */
 export function planTable(
   address: ResultAddress,
@@ -157,8 +157,8 @@ export function planTable(
 }
 
 /**
- * Whether a route of the interface applies to packets from an address: it has the address's source or gateway, or
- * neither.
+ * Reports whether a route of the interface applies to packets from an address: its source or gateway is in the
+ * address's network, or it has neither.
  */
 function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultAddress): boolean {
   if (familyOf(dst) !== familyOf(address.ip)) return false
@@ -176,12 +176,14 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
     scope: RouteScope.Link,
     protocol: RTPROT_SBR,
   }
-  // The metric is set, so that the reverse does not match the kernel's own route to the network, which has another
-  // metric.
+  // The kernel's own route to the network has another metric. With an explicit metric the reverse deletes only this
+  // route.
   return familyOf(ip) === AF_INET6 ? { ...hint, priority: IPV6_METRIC } : hint
 }
 
-/** fe80::/64 and 169.254.0.0/16: every source needs them. */
+/**
+ * Reports whether a route is link-local, to fe80::/64 or 169.254.0.0/16. Packets from every address need these routes.
+ */
 function isLinkLocalRoute({ dst, prefix }: RouteSpec): boolean {
   if (prefix < 10) return false
   return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : isLinkLocal(dst)

@@ -4,22 +4,22 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { Matcher } from "./matcher.ts"
 import type { SysctlEntry } from "./sysctls.ts"
 
-/** The administrator's list of sysctls that a configuration may set; without the file, all are allowed. */
+/** The administrator's list of sysctls that a configuration may set. Without this file, all are allowed. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 
-/** Longer than any path that the kernel accepts (PATH_MAX); longer names are refused without matching. */
+/** Longer than any path that the kernel accepts (PATH_MAX). A longer key is refused without matching. */
 const longestKey = 4096
 
 /**
- * The limit of the total length of all names in a configuration: enough for hundreds of sysctls, matched in a fraction
- * of a second.
+ * The maximum total length of all keys in a configuration: enough for hundreds of sysctls, matched in a fraction of a
+ * second.
  */
 const mostCharacters = 16_384
 
 /**
  * Refuses sysctls whose key, as written, matches no line of the allow list. Each line is a regular expression in RE2's
- * syntax that may match anywhere in the key; a file without lines allows nothing. Throws code 7 for a sysctl that is
- * not allowed and for too many names, and code 999 for a file that cannot be used.
+ * syntax, which may match anywhere in the key. A file without lines allows nothing. Throws code 7 for a sysctl that is
+ * not allowed and for too many keys, and code 999 for a file that cannot be used.
  */
 export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LIST): void {
   const text = sysctls.length > 0 ? readIfThere(path) : undefined
@@ -38,7 +38,7 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
   }
 }
 
-/** Names can come from a pod's author, as many as fit into a configuration of 16 MiB. */
+/** Refuses a configuration with too many keys: a pod's author may choose them, and a configuration may have 16 MiB. */
 function refuseTooMany(sysctls: readonly SysctlEntry[]): void {
   const characters = sysctls.reduce((sum, { key }) => sum + key.length, 0)
   if (characters <= mostCharacters) return

@@ -2,19 +2,19 @@ import { isRecordOf, Records, recordName, removeIfThere } from "../../pkg/record
 import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-/** The kind of the files in error messages. */
+/** What error messages call the files. */
 const WHAT = "backup"
 
 /**
- * The file with the backup of one attachment. A file of upstream's plugin has upstream's name, which container "a" with
- * interface "b_c" shares with container "a_b" with "c", and all networks share. It is read only if there is no file
- * with our own name.
+ * The file with the backup of one attachment. Upstream's plugin uses another file name, which is not unique: container
+ * "a" with interface "b_c" shares it with container "a_b" with interface "c", and so do all networks. Upstream's file
+ * is read only if no file with our own name exists.
  */
 export class BackupFile {
   readonly #records: Records
   readonly #name: string
   readonly #upstreamName: string
-  /** Whether `read` has found upstream's file. */
+  /** Whether `read` found upstream's file. */
   #isUpstreams = false
 
   constructor(directory: string, owner: Owner) {
@@ -23,7 +23,7 @@ export class BackupFile {
     this.#upstreamName = `${owner.containerId}_${owner.ifName}.json`
   }
 
-  /** Returns the content of the backup; undefined if it does not exist. Throws `CniError`. */
+  /** Returns the content of the backup; undefined if there is no file. Throws `CniError`. */
   read(): Uint8Array | undefined {
     const found = this.#records.read(this.#name)
     const upstreams = found ? undefined : this.#records.read(this.#upstreamName)
@@ -31,19 +31,19 @@ export class BackupFile {
     return found ?? upstreams
   }
 
-  /** Replaces the backup atomically, under our own name. Throws `CniError`. */
+  /** Replaces the backup atomically, under our own file name. Throws `CniError`. */
   write(bytes: Uint8Array): void {
     this.#records.write(this.#name, bytes)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
   }
 
-  /** Reverses `write`: writes the content found by `read`, under the name that it had. Throws `CniError`. */
+  /** Undoes `write`: restores the content found by `read` under its former file name. Throws `CniError`. */
   putBack(earlier: Uint8Array | undefined): void {
     if (earlier) this.#records.write(this.#isUpstreams ? this.#upstreamName : this.#name, earlier)
     if (!earlier || this.#isUpstreams) this.#records.remove(this.#name)
   }
 
-  /** Removes the backup, under upstream's name if `read` found it there. ENOENT is not an error. Throws `CniError`. */
+  /** Removes the backup, also upstream's file if `read` found it. ENOENT is not an error. Throws `CniError`. */
   remove(): void {
     this.#records.remove(this.#name)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
@@ -51,8 +51,8 @@ export class BackupFile {
 }
 
 /**
- * Removes the backups of a network's attachments that are not valid. Upstream's files stay: they do not name their
- * network, and their container may be alive. Throws `CniError`.
+ * Removes the backups of a network's attachments that are not in `valid`. Upstream's files stay: they do not name their
+ * network, and their container may still be running. Throws `CniError`.
  */
 export function removeStaleBackups(directory: string, network: string, valid: readonly Owner[]): void {
   const keep = new Set(valid.map(recordName))
@@ -67,7 +67,7 @@ export function removeStaleBackups(directory: string, network: string, valid: re
   failures.throwIfAny()
 }
 
-/** Throws `CniError` if backups could not be written, as determined by `Records.requireWritable`. */
+/** Checks that backups can be written, see `Records.requireWritable`. Throws `CniError`. */
 export function requireDirectory(directory: string): void {
   new Records(directory, WHAT).requireWritable()
 }

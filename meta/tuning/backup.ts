@@ -7,26 +7,26 @@ import type { Failures } from "../../pkg/undo/mod.ts"
 import { hasValues, type LinkValues, linkKeys, setValue, type Target, valuesOf } from "./link.ts"
 import { restoreSysctls, sameValue } from "./sysctls.ts"
 
-/** A sysctl in a backup. */
+/** The values of one sysctl in a backup. */
 export interface SysctlBackup {
   /** The value before ADD, as printed by the kernel; absent for a write-only sysctl. */
   was?: string | undefined
   /** The value that ADD wrote. */
   set?: string | undefined
-  /** The kernel's text for that value, if it differs: "31" for "0x1f". */
+  /** The value that the kernel printed after ADD, if different from the written one: "31" for "0x1f". */
   is?: string | undefined
 }
 
 /**
- * The record for DEL: all values before ADD. The link's settings at the top are those of upstream's file, and only the
- * ones that ADD had to change; upstream ignores the rest.
+ * The values before ADD, which DEL restores. The link's settings at the top are in upstream's format, and only those
+ * that ADD had to change; upstream ignores the other keys.
  */
 export interface Backup extends LinkValues {
   /** The MTU of the other end of the veth pair. */
   peerMtu?: number | undefined
   /** The values that ADD set on the link. */
   set?: LinkValues | undefined
-  /** By path: "net/ipv4/conf/eth0/rp_filter" */
+  /** The sysctls by path: "net/ipv4/conf/eth0/rp_filter" */
   sysctl?: Record<string, SysctlBackup> | undefined
 }
 
@@ -41,37 +41,37 @@ const schema = {
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
 } as const satisfies Fields
 
-/** Decodes a backup, if there is one. Unreadable parts count as absent: a torn file must not stop DEL. */
+/** Decodes a backup; `{}` if there is none. Unreadable parts count as absent, because a torn file must not stop DEL. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {
     const json = parseJson(decodeUtf8(bytes), "backup")
     if (!isJsonObject(json)) return {}
     const { sysctl = {}, ...backup } = parseConfig(schema, json, true)
-    // Only settings of the network are written, even if a file names others.
+    // DEL must write only sysctls below "net/", even if a file contains others.
     return { ...backup, sysctl: Object.fromEntries(Object.entries(sysctl).filter(([path]) => path.startsWith("net/"))) }
   } catch {
     return {}
   }
 }
 
-/** Encodes a backup like upstream: one space of indentation, no newline at the end. */
+/** Encodes a backup in upstream's format: one space of indentation, no newline at the end. */
 export function encodeBackup({ peerMtu, set, sysctl, ...link }: Backup): Uint8Array {
   const isEmpty = Object.keys(sysctl ?? {}).length === 0
   const ordered = { ...pick(link), peerMtu, set: set && pick(set), sysctl: isEmpty ? undefined : sysctl }
   return encodeUtf8(JSON.stringify(ordered, null, 1))
 }
 
-/** The changes of an ADD, with the values before. */
+/** The settings that an ADD changes, and their values before. */
 export interface Change {
   wanted: LinkValues
-  /** All current settings of the link; empty if none is to change. */
+  /** All settings of the link before ADD; empty if ADD changes none. */
   link: LinkValues
   peerMtu: number | undefined
   sysctls: readonly { path: string; value: string; found: string | undefined }[]
 }
 
-/** Returns the backup of a single ADD: the values before it. */
+/** Returns the backup of a single ADD, with the values before it. */
 export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
   const backup: Backup = { set: wanted, sysctl: {} }
   for (const key of linkKeys) if (wanted[key] !== undefined) assign(backup, key, link)
@@ -81,16 +81,16 @@ export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
 }
 
 /**
- * Returns the backup of an attachment that may have one already, from another tuning plugin in the chain or from an ADD
- * that is now repeated. Its original value stays for every setting that still has that ADD's value. A setting with
- * another value was changed by another program, or belongs to a new container: then the current value is the original.
+ * Returns the backup after an ADD of an attachment that may have a backup already: from another tuning plugin in the
+ * chain, or from an earlier ADD. A setting that still has the value of the earlier ADD keeps its original value.
+ * Otherwise another program changed the setting, or the container is a new one: then the current value is the original.
  */
 export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {
   const { wanted, link } = change
   const merged = backupOf(change)
   const set: LinkValues = { ...wanted }
   for (const key of linkKeys) {
-    // Upstream does not record what it set: the wanted values are the best guess.
+    // Upstream does not record the values that it set. The wanted values are the best guess.
     const tuned = previous.set ? previous.set[key] : (wanted[key] ?? link[key])
     if (previous[key] === undefined || tuned !== link[key]) continue
     assign(merged, key, previous)
@@ -109,14 +109,14 @@ export function mergeBackups(previous: Backup, change: Change, present: (path: s
   return { ...merged, set, sysctl }
 }
 
-/** Returns the backup with the kernel's texts of some of the sysctls, by path. */
+/** Returns the backup with the values of some sysctls as the kernel printed them, by path. */
 export function withPrinted(backup: Backup, printed: ReadonlyMap<string, string>): Backup {
   const sysctl = { ...backup.sysctl }
   for (const [path, is] of printed) sysctl[path] = { ...sysctl[path], is }
   return { ...backup, sysctl }
 }
 
-/** Returns the kernel's text for a value: as printed after ADD set it, else the value itself. */
+/** Returns a sysctl's value as the kernel prints it: as recorded by ADD, else the value itself. */
 export function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
   const known = sysctl[path]
   return known?.set === value ? (known.is ?? value) : value
@@ -132,15 +132,15 @@ function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkVa
 }
 
 /**
- * Restores everything to a backup: the link first, since a link with a small MTU has no IPv6 sysctls. Objects that no
- * longer exist are ignored. Completes all steps and collects `failures`.
+ * Restores the values in a backup. The link is first, because a link with a small MTU has no IPv6 sysctls. Objects that
+ * no longer exist are ignored. A failure is added to `failures`, and the remaining steps are done.
  */
 export function restoreBackup(target: Target, backup: Backup, failures: Failures): void {
   const link = hasValues(backup) ? target.findLink() : undefined
   if (link) {
     const peer = backup.peerMtu === undefined ? undefined : target.findPeer(link)
     restoreLink(target.inside, link, backup, failures)
-    // The container names its interfaces: this may be the other end of another one, with another MTU.
+    // The container can rename its interfaces, so this peer may be of another interface and have another MTU.
     const isTuned = peer && (backup.set?.mtu === undefined || peer.mtu === backup.set.mtu)
     if (isTuned) restoreLink(target.host, peer, { mtu: backup.peerMtu }, failures)
   }

@@ -6,24 +6,24 @@ import { sameValue, sysctlPaths } from "./sysctls.ts"
 
 /** A sysctl whose value differs from the one that ADD set. */
 export interface ChangedSysctl {
-  /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
+  /** The path below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   readonly path: string
   readonly expected: string
   readonly found: string
 }
 
 /**
- * Returns the files below /proc/sys that a configuration's sysctls may mean: the names for `changedSysctls`. Never
- * throws.
+ * Returns the files below /proc/sys that the sysctls of a configuration may name. `changedSysctls` needs their values.
+ * Never throws.
  */
 export function tunedPaths(raw: JsonObject, { ifName }: Pick<Owner, "ifName">): string[] {
   return readSysctlKeys(raw).sysctls.flatMap(({ key }) => pathsOf(key, ifName))
 }
 
 /**
- * Returns the sysctls of an attachment whose values differ from those of ADD, given the container's current settings.
- * As in CHECK, the kernel may print a value differently from what was written: the attachment's backup has its text.
- * Never throws.
+ * Returns the sysctls of an attachment whose values differ from those that ADD set. `values` are the container's
+ * current values by path. As in CHECK, the attachment's backup records values that the kernel prints differently from
+ * what was written. Never throws.
  */
 export function changedSysctls(raw: JsonObject, owner: Owner, values: ReadonlyMap<string, string>): ChangedSysctl[] {
   const { sysctls, dataDir } = readSysctlKeys(raw)
@@ -54,11 +54,14 @@ function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
   try {
     return new BackupFile(directory, owner).read()
   } catch {
-    return undefined // then only numbers are compared
+    return undefined // without a backup, values are compared as numbers
   }
 }
 
-/** The kernel accepts "0x1f" and prints "31"; for another suite's ADD this is not recorded. */
+/**
+ * Reports whether two values are the same number. The kernel accepts "0x1f" and prints "31", and only our ADD records
+ * this.
+ */
 function isSameNumber(found: string, expected: string): boolean {
   return expected.trim() !== "" && Number(found) === Number(expected)
 }

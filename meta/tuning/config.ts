@@ -13,10 +13,10 @@ import {
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
-/** The directory of upstream's backups, in memory: they are useless after a reboot. */
+/** The directory for backups, the same as upstream's. It is in memory, because backups are useless after a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
-/** The keys that are allowed at the top and in `args.cni`. */
+/** The keys that are allowed both at the top and in `args.cni`. */
 const settings = {
   sysctl: { kind: "record", of: { kind: "text", expected: "its value as a string" } },
   mac: macAddressOrNone,
@@ -26,7 +26,7 @@ const settings = {
   txQLen: { kind: "integer", min: 0, max: 2 ** 32 - 1 },
 } as const satisfies Fields
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const tuningFields = {
   ...settings,
   dataDir: pathOrNone,
@@ -34,7 +34,9 @@ export const tuningFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const tuningKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["sysctl"],
@@ -62,12 +64,12 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
   { paths: ["runtimeConfig.mac"], default: "none", meaning: "hardware address from the runtime, capability `mac`" },
 ]
 
-/** The checked configuration. */
+/** The checked configuration of tuning. */
 export type TuningConfig = ReturnType<typeof parseTuningConfig>
 
 /**
- * Reads the configuration. `args.cni` has precedence over `runtimeConfig`, then `CNI_ARGS`, then the keys at the top.
- * For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for `CNI_ARGS`.
+ * Parses the configuration. `args.cni` has precedence over `runtimeConfig`, then `CNI_ARGS`, then the keys at the top.
+ * DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4 for `CNI_ARGS`.
  */
 export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -78,7 +80,7 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
   const address = wantedMac ? parseMac(wantedMac) : undefined
   const link: LinkValues = {
     mac: address && formatMac(address),
-    // True or absent: the plugin does not switch it off.
+    // Promiscuous mode is either enabled or left unchanged; the plugin never disables it.
     promisc: (cni.promisc ?? top.promisc) || undefined,
     mtu: (cni.mtu ?? top.mtu) || undefined,
     allmulti: cni.allmulti ?? top.allmulti,
@@ -87,14 +89,14 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
   return { sysctls, link, dataDir: top.dataDir || DATA_DIRECTORY }
 }
 
-/** In the order of setting: as written, those of `args.cni` last. */
+/** Returns the sysctls in the order of setting: as written, those of `args.cni` last. */
 function sysctlsOf(top?: Record<string, string>, ofArgs?: Record<string, string>): readonly SysctlEntry[] {
   return [...entries("sysctl", top), ...entries("args.cni.sysctl", ofArgs)]
 }
 
 /**
- * Returns the sysctls of a configuration that was accepted before, for readers of the node; a wrong value counts as
- * absent.
+ * Returns the sysctls of a configuration that was accepted before, for programs that inspect a node. An invalid value
+ * counts as absent.
  */
 export function readSysctlKeys(raw: JsonObject): { sysctls: readonly SysctlEntry[]; dataDir: string } {
   const { args: { cni = {} } = {}, sysctl, dataDir } = parseConfig(tuningFields, raw, true)
@@ -114,15 +116,15 @@ function macOfArgs(args: string, lenient: boolean): string | undefined {
   }
 }
 
-/** The objects in which a key must not occur twice: it would be unclear which value is meant. */
+/** The paths of the objects in which a duplicate key is refused, because it is unclear which value is meant. */
 const paths = [".sysctl", ".args.cni.sysctl"]
 
-/** The tokens of a JSON document besides numbers, words and white space. */
+/** Matches a token of a JSON document: a string, a bracket, a colon or a comma. */
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
 /**
- * Refuses a configuration that has one of these sysctls twice with the same spelling. It reads the text, since the
- * parsed value has only the last one. The text is JSON: it has been parsed before. Throws code 7.
+ * Refuses a configuration that sets one of these sysctls twice with the same spelling. It searches the text, because
+ * the parsed value keeps only the last of duplicate keys. The text is known to be valid JSON. Throws code 7.
  */
 export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
   const text = decodeUtf8(stdin)
@@ -132,21 +134,21 @@ export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { ke
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
 }
 
-/** The number of keys that are searched one by one: each search reads the whole text. */
+/** Up to this number, keys are searched one by one; each search reads the whole text. */
 const fewKeys = 32
 
-/** Whether a key may occur twice: a cheap test that nearly always suffices. */
+/** Reports whether a key may occur twice. This cheap test nearly always suffices. */
 function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
-  if (sysctls.length > fewKeys || text.includes("\\")) return true // a key may have several spellings
+  if (sysctls.length > fewKeys || text.includes("\\")) return true // JSON escapes can spell the same key differently
   for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true
   return false
 }
 
-/** Returns the first key that occurs twice in one of `paths`; undefined if there is none. */
+/** Returns the first key that occurs twice in an object at one of `paths`; undefined if there is none. */
 export function duplicateKey(json: string): string | undefined {
   const seen = new Set<string>()
   const open: string[] = [] // the paths of the enclosing objects and lists
-  let path = "" // of the next value
+  let path = "" // the path of the next value
   let isKey = false
   for (const [text] of json.matchAll(token)) {
     const parent = open.at(-1) ?? ""

@@ -12,10 +12,10 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import type { InsideCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** The settings of a link by their keys in configuration and backup, in the order of setting. */
+/** The keys of a link's settings in configuration and backup. Settings are changed in this order. */
 export const linkKeys = ["mac", "promisc", "mtu", "allmulti", "txQLen"] as const
 
-/** Settings of a link. */
+/** Settings of a link. An undefined one is left unchanged. */
 export interface LinkValues {
   /** "0a:58:0a:01:02:03", in lower case */
   mac?: string | undefined
@@ -28,8 +28,8 @@ export interface LinkValues {
 }
 
 /**
- * Returns the current values of a link. Only switches that were set count, as by `ip link set NAME promisc on`; a
- * packet capture or a bridge that makes the link promiscuous for itself does not.
+ * Returns the current settings of a link. `promisc` and `allmulti` report only flags that were set explicitly, as by
+ * `ip link set NAME promisc on`, not those that a packet capture or a bridge causes.
  */
 export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkValues> {
   const promisc = (flags & IFF_PROMISC) !== 0
@@ -37,13 +37,13 @@ export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkVa
   return { mac, promisc, mtu, allmulti, txQLen: attributes.txQueueLength ?? 0 }
 }
 
-/** Whether these settings have any value. */
+/** Reports whether at least one setting is defined. */
 export function hasValues(values: LinkValues): boolean {
   for (const key of linkKeys) if (values[key] !== undefined) return true
   return false
 }
 
-/** Sets those of these values that a link does not have yet, like `ip link set`. Throws `CniError`. */
+/** Changes the settings of a link that differ from `wanted`, like `ip link set`. Throws `CniError`. */
 export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues): void {
   const present = valuesOf(link)
   for (const key of linkKeys) {
@@ -51,11 +51,11 @@ export function setValues(route: NetlinkSocket, link: Link, wanted: LinkValues):
   }
 }
 
-/** Sets one of the values. Throws `CniError` with the key, the value and the kernel's reason. */
+/** Changes one setting of a link. Throws `CniError` with the key, the value and the kernel's reason. */
 export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues, values: LinkValues): void {
   const what = `set "${key}" of "${link.name}" to ${values[key]}`
   if (key === "mac" && link.mac !== "" && values.mac?.length !== link.mac.length) {
-    // The kernel would use the first bytes of a longer one.
+    // Of a longer address the kernel would use only the first bytes.
     throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: expected an address of the length of ${link.mac}`)
   }
   try {
@@ -66,7 +66,7 @@ export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues
   }
 }
 
-/** Their names in `setLink`. */
+/** The names of the settings in `setLink`. */
 const changeNames = {
   mac: "mac",
   promisc: "promiscuous",
@@ -76,8 +76,8 @@ const changeNames = {
 } as const
 
 /**
- * The target of tuning: a container's namespace, its interface, and the other end if it is a veth. Sockets are opened
- * at first use.
+ * The objects that tuning changes: a container's namespace, its interface, and the interface's peer if it is a veth.
+ * Sockets are opened at first use.
  */
 export class Target implements Disposable {
   readonly sandbox: Netns
@@ -90,23 +90,26 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Throws code 4 if the path does not exist, is not a namespace, or is another container's. */
+  /**
+   * Opens the namespace of a call. Throws code 4 if the path does not exist, is not a namespace, or is another
+   * container's.
+   */
   static open(call: InsideCall): Target {
     return new Target(openSandbox(call), call.ifName)
   }
 
-  /** Returns the target for DEL; undefined if the namespace no longer exists. */
+  /** Opens the namespace for DEL. Returns undefined if the namespace no longer exists. */
   static find(call: InsideCall): Target | undefined {
     const sandbox = findSandbox(call)
     return sandbox && new Target(sandbox, call.ifName)
   }
 
-  /** Returns the container's interface with its current state, if there is one. */
+  /** Returns the container's interface in its current state; undefined if the interface does not exist. */
   findLink(): Link | undefined {
     return findLink(this.inside, this.#ifName)
   }
 
-  /** Returns the container's interface with its current state. Throws `CniError` if there is none. */
+  /** Returns the container's interface in its current state. Throws `CniError` if the interface does not exist. */
   getLink(): Link {
     const link = this.findLink()
     if (link) return link
@@ -117,20 +120,20 @@ export class Target implements Disposable {
   }
 
   /**
-   * Returns the host's end of a veth pair. Undefined for other links, and for a pair with its other end in yet another
-   * namespace.
+   * Returns the peer of a veth if it is in the host's namespace. Otherwise, and for another kind of link, returns
+   * undefined.
    */
   findPeer(link: Link): Link | undefined {
     return findHostEnd(this.host, this.sandbox, link)
   }
 
-  /** A socket inside the sandbox. */
+  /** The socket inside the sandbox. */
   get inside(): RouteSocket {
     this.#inside ??= this.sandbox.openRoute()
     return this.#inside
   }
 
-  /** A socket in the host's namespace. */
+  /** The socket in the host's namespace. */
   get host(): RouteSocket {
     this.#host ??= RouteSocket.open()
     return this.#host

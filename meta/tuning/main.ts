@@ -31,7 +31,7 @@ export { tuningKeyDocs } from "./config.ts"
 
 export { changedSysctls, tunedPaths }
 
-/** Changes sysctls and the interface of a container, created by an earlier plugin of the chain. */
+/** Changes sysctls and the interface of a container. An earlier plugin of the chain has created the interface. */
 export const tuning = defineRestorable<TuningConfig>({
   name: "tuning",
   fields: tuningFields,
@@ -60,16 +60,16 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
   const found = { wanted, link: link ? valuesOf(link) : {}, peerMtu: peer?.mtu, sysctls }
 
   using undo = new Undo(call.log)
-  // One reverse for everything, the same as DEL's, registered before the first change.
+  // One reverse covers all changes, the same as in DEL. It is registered before the first change.
   undo.defer("change the settings", () => {
     const failures = new Failures()
     failures.attempt("restore the settings", () => restoreBackup(target, backupOf(found), failures))
-    if (!failures.any) file.putBack(earlier) // otherwise DEL uses the existing one
+    if (!failures.any) file.putBack(earlier) // after a failure DEL uses the backup on disk
     failures.throwIfAny()
   })
   const backup = earlier
     ? target.sandbox.run(() => mergeBackups(decodeBackup(earlier), found, presentValue))
-    : mergeBackups({}, found, presentValue) // nothing of it is read
+    : mergeBackups({}, found, presentValue) // without an earlier backup `presentValue` is not called
   file.write(encodeBackup(backup))
   const printed = target.sandbox.run(() => setSysctls(sysctls))
   if (link) setValues(target.inside, link, wanted)
@@ -81,8 +81,8 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
 }
 
 /**
- * Compares every setting of the configuration with the kernel, and no other. Throws `CniError` with the first
- * difference, expected and found.
+ * Checks that every configured setting has its value in the kernel. Throws `CniError` with the expected and the found
+ * value of the first difference.
  */
 function checkTuning(call: InsideCall, config: TuningConfig): void {
   const { sysctls, link: wanted } = config
@@ -92,7 +92,7 @@ function checkTuning(call: InsideCall, config: TuningConfig): void {
   using target = Target.open(call)
   const backup = decodeBackup(new BackupFile(config.dataDir, ownerOf(call)).read())
   for (const { key, path, value, found } of target.sandbox.run(() => findSysctls(sysctls, call.ifName))) {
-    if (found === undefined) continue // it is write-only
+    if (found === undefined) continue // the sysctl is write-only
     const expected = asPrinted(backup, path, value)
     if (!sameValue(found, expected)) throw mismatch(`sysctl "${key}"`, `"${expected}"`, `"${found}"`)
   }
@@ -109,7 +109,7 @@ function checkTuning(call: InsideCall, config: TuningConfig): void {
   if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
 }
 
-/** Sets everything again if a value differs; the backup of ADD stays. Throws `CniError`. */
+/** Sets all configured values again if one differs. The backup of ADD stays. Throws `CniError`. */
 function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkTuning(call, config))) return undefined
   if (!isDry) addTuning(call, config)
@@ -117,13 +117,14 @@ function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): 
 }
 
 /**
- * The kernel's errors for a former value that conflicts with the container's present settings: the range of local ports
- * with the first unprivileged port; the MTU of the link with that of IPv6.
+ * The kernel's errors for a former value that conflicts with the container's current settings: the local port range
+ * with the first unprivileged port, or the MTU of the link with its IPv6 MTU.
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
 /**
- * Restores the values of the backup. A value that cannot be restored is reported once, and stops no other step of DEL.
+ * Restores the values of the backup. A value that cannot be restored is reported once, and the other steps of DEL
+ * continue.
  */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
@@ -136,7 +137,7 @@ function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
     return true
   }
   const isThrough = failures.attempt("restore the settings", restore)
-  // The backup keeps what the next DEL must try again.
+  // After a failure the backup is kept, because the next DEL must try again.
   if (isThrough && !failures.mayPass) failures.attempt("remove the backup", () => file.remove())
   failures.throwIfAny()
 }
@@ -156,15 +157,15 @@ function collectGarbage(
 }
 
 /**
- * Returns the host's end if it gets the MTU too. A port is left alone if its MTU would shrink: a bridge has the MTU of
- * its smallest port, so the other containers and the host would lose theirs.
+ * Returns the host's end of the pair if ADD should set its MTU too. The MTU of a bridge port is not reduced: a bridge
+ * has the MTU of its smallest port, so the host and other containers would get the smaller MTU too.
  */
 function peerToTune(target: Target, link: Link, mtu: number): Link | undefined {
   const peer = target.findPeer(link)
   return peer && !(peer.attributes.master && mtu < peer.mtu) ? peer : undefined
 }
 
-/** Returns the MTUs, by name, of the host's end and of its bridge, which may follow it. */
+/** Returns the MTUs, by name, of the host's end and of its bridge, whose MTU may follow its ports. */
 function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
   const mtus = new Map<string, number>()
   const peer = getLink(host, index)
@@ -182,16 +183,16 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
   })
 }
 
-/** The changed links: the container's interface, and links of the host whose MTU may differ now. */
+/** The changed links: the container's interface, and the host's links whose MTU may have changed. */
 export interface Places {
   ifName: string
-  /** By name. */
+  /** The MTUs of the host's links by name. */
   hostMtus: ReadonlyMap<string, number>
 }
 
 /**
- * Returns the result of the earlier plugins with the new MAC and MTU. An interface of the host that only has the same
- * name stays unchanged. If no earlier plugin states sandboxes, the name alone decides.
+ * Returns the previous result with the new MAC address and MTU. An interface in another namespace stays unchanged even
+ * if it has the same name. If no interface of the result has a `sandbox`, only the name is compared.
  */
 export function tunedResult(previous: Result, { ifName, hostMtus }: Places, { mac, mtu }: LinkValues): Result {
   const saysSandbox = previous.interfaces.some(({ sandbox }) => sandbox)

@@ -1,32 +1,31 @@
 import { type Pattern, parsePattern } from "./pattern.ts"
 import { refuse } from "./pattern-characters.ts"
 
-/** One step of a matcher; a number is the index of another step. */
+/** An instruction of a matcher. A number is the index of another instruction. */
 type Step =
   | Extract<Pattern, { is: "character" | "place" }>
   | { readonly is: "fork"; readonly to: number[] }
   | { readonly is: "found" }
 
 /**
- * The maximum size of a matcher: a text of a thousand characters then takes some seconds. Patterns in use have less
- * than a hundred steps.
+ * The maximum number of instructions of a matcher. With this many, a text of a thousand characters takes some seconds.
+ * Patterns in practice have less than a hundred.
  */
 const mostSteps = 10_000
 
 /**
- * A regular expression in RE2's syntax that searches texts. It follows all alternatives at once, so that the time grows
- * with the length of the pattern times that of the text, for any pair of them. Thompson 1968;
- * https://swtch.com/~rsc/regexp
+ * A regular expression in RE2's syntax. It follows all alternatives at once, so the time grows at most with the product
+ * of the lengths of pattern and text. See Thompson 1968; https://swtch.com/~rsc/regexp
  */
 export class Matcher {
   readonly #steps: readonly Step[]
 
-  /** Throws `SyntaxError` if the pattern is not valid in RE2. */
+  /** Compiles a pattern. Throws `SyntaxError` if RE2 does not accept the pattern. */
   constructor(pattern: string) {
     this.#steps = stepsOf(parsePattern(pattern))
   }
 
-  /** Whether the pattern matches anywhere in a text. */
+  /** Reports whether the pattern matches anywhere in a text. */
   test(text: string): boolean {
     const characters = [...text]
     const [first] = this.#steps
@@ -51,7 +50,7 @@ export class Matcher {
     return false
   }
 
-  /** Returns the next states of the steps that wait for this character. */
+  /** Returns the instructions after those of `waiting` that accept the character. */
   #past(waiting: readonly number[], character: string | undefined): number[] {
     const past: number[] = []
     if (character === undefined) return past
@@ -63,7 +62,7 @@ export class Matcher {
   }
 }
 
-/** Compiles a pattern to a sequence of steps; reaching the last one is a match. */
+/** Compiles a pattern to a sequence of instructions. Reaching the last one is a match. */
 function stepsOf(pattern: Pattern): Step[] {
   const steps: Step[] = []
   let written = 0

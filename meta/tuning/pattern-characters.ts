@@ -1,14 +1,17 @@
-/** Whether a position of a pattern accepts a character. */
+/** Reports whether a character matches at one position of a pattern. */
 export type Takes = (character: string) => boolean
 
-/** RE2's flags: letters of both cases are equal, `^` and `$` match at lines, `.` matches a newline. */
+/**
+ * Flags of RE2: `i` ignores case, with `m` `^` and `$` also match at line boundaries, and with `s` `.` matches a
+ * newline.
+ */
 export interface Flags {
   readonly i: boolean
   readonly m: boolean
   readonly s: boolean
 }
 
-/** The position of a parser in its text. */
+/** Reads a text from left to right. */
 export class Reader {
   readonly text: string
   #at = 0
@@ -21,7 +24,10 @@ export class Reader {
     return this.#at === this.text.length
   }
 
-  /** Consumes the match of a sticky expression at this position. */
+  /**
+   * Matches a sticky expression at the current position, and moves past the match. Returns undefined if it does not
+   * match.
+   */
   take(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.#at
     const found = expression.exec(this.text) ?? undefined
@@ -30,18 +36,18 @@ export class Reader {
   }
 }
 
-/** Refuses a pattern. */
+/** Throws the `SyntaxError` for an invalid pattern. */
 export function refuse(what: string): never {
   throw new SyntaxError(what)
 }
 
-/** A set of characters: the inside of a class in JavaScript, or its complement. */
+/** A set of characters, written as the inside of a JavaScript character class; or the complement of that set. */
 interface Characters {
   readonly body: string
   readonly isOthers: boolean
 }
 
-/** Perl's classes and the POSIX classes of RE2, all of them ASCII. */
+/** Perl's classes and the POSIX classes of RE2. All of them contain only ASCII characters. */
 const perl: Readonly<Record<string, string>> = { d: "0-9", s: "\\t\\n\\f\\r ", w: "0-9A-Za-z_" }
 const posix: Readonly<Record<string, string>> = {
   alnum: "0-9A-Za-z",
@@ -62,20 +68,23 @@ const posix: Readonly<Record<string, string>> = {
 
 const named: Readonly<Record<string, string>> = { a: "\x07", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" }
 
-/** Returns the test whether a character is in one of some sets. */
+/** Returns a function that reports whether a character is in one of the sets. */
 export function charactersOf(sets: readonly Characters[], { i }: Flags): Takes {
   const tests = sets.map(({ body, isOthers }) => new RegExp(`^[${isOthers ? "^" : ""}${body}]$`, i ? "iu" : "u"))
   return (one) => tests.some((test) => test.test(one))
 }
 
-/** Returns the test for one literal character. */
+/** Returns a function that reports whether a character equals a literal one. */
 export function literal(wanted: string, flags: Flags): Takes {
   return flags.i ? charactersOf([{ body: code(wanted), isOthers: false }], flags) : (one) => one === wanted
 }
 
 const code = (character: string) => `\\u{${character.codePointAt(0)?.toString(16)}}`
 
-/** Parses `\d`, `\W`, `\pL`, `\P{Greek}`, `\p{^Greek}`, if there is one here. */
+/**
+ * Parses a class such as `\d`, `\W`, `\pL`, `\P{Greek}` or `\p{^Greek}`. Returns undefined if the text continues
+ * differently.
+ */
 export function perlClass(reader: Reader): Characters | undefined {
   const letter = reader.take(/\\([dDsSwW])/y)?.[1]
   if (letter) return { body: perl[letter.toLowerCase()] ?? "", isOthers: /[A-Z]/.test(letter) }
@@ -85,18 +94,18 @@ export function perlClass(reader: Reader): Characters | undefined {
   return { body: propertyNamed(long ?? short ?? "", text), isOthers: (kind === "P") !== (negation === "^") }
 }
 
-/** Returns a category or a script of Unicode; JavaScript distinguishes the two. */
+/** Returns JavaScript's name for a category or a script of Unicode; JavaScript distinguishes the two. */
 function propertyNamed(name: string, text: string): string {
   for (const body of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
     try {
       new RegExp(`[${body}]`, "u")
       return body
-    } catch {} // not a name of that kind
+    } catch {} // JavaScript knows no category or script of this name
   }
   return refuse(`cannot use ${text}`)
 }
 
-/** Returns the character of an escape; undefined if there is no escape here. */
+/** Returns the character of an escape sequence; undefined if the text does not continue with one. */
 export function escapedCharacter(reader: Reader): string | undefined {
   const found = reader.take(
     /\\(?:x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})|(0[0-7]{0,2}|[1-7][0-7]{1,2})|([afnrtv])|([^0-9A-Za-z]))/uy,
@@ -112,7 +121,7 @@ export function escapedCharacter(reader: Reader): string | undefined {
   return point <= 0x10ffff ? String.fromCodePoint(point) : refuse(`cannot use ${text}`)
 }
 
-/** Parses the rest of a class after its bracket: `[^a-f[:digit:]\s]`. */
+/** Parses the rest of a class after the opening bracket: `[^a-f[:digit:]\s]`. */
 export function takeClass(reader: Reader, flags: Flags): Takes {
   const isNegated = reader.take(/\^/y) !== undefined
   const sets: Characters[] = []
@@ -134,7 +143,7 @@ function posixClass(reader: Reader): Characters | undefined {
   return { body: body ?? refuse(`cannot use ${text}`), isOthers: negation === "^" }
 }
 
-/** Parses one character of a class, or a range. */
+/** Parses one character of a class, or a range such as `a-f`. */
 function range(reader: Reader): Characters {
   const one = () => escapedCharacter(reader) ?? reader.take(/./suy)?.[0] ?? refuse("missing ]")
   const first = one()

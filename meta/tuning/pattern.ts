@@ -10,10 +10,12 @@ import {
   takeClass,
 } from "./pattern-characters.ts"
 
-/** Whether an assertion (`^`, `$`, `\b`) holds between two characters; undefined is an end of the text. */
+/**
+ * Reports whether an assertion (`^`, `$`, `\b`) holds between two characters. Undefined means the start or the end of
+ * the text.
+ */
 type Holds = (before: string | undefined, after: string | undefined) => boolean
 
-/** A parsed pattern. */
 export type Pattern =
   | { readonly is: "character"; readonly takes: Takes }
   | { readonly is: "place"; readonly holds: Holds; readonly isStart: boolean }
@@ -21,13 +23,13 @@ export type Pattern =
   | { readonly is: "choice"; readonly of: readonly Pattern[] }
   | { readonly is: "repeat"; readonly of: Pattern; readonly least: number; readonly most: number }
 
-/** RE2's own limit of a count. */
+/** The highest repeat count that RE2 accepts. */
 const mostRepeats = 1000
 const deepest = 100
 
 /**
  * Parses a regular expression in the syntax of RE2, which Go programs use: https://golang.org/s/re2syntax. Throws
- * `SyntaxError` if it is invalid, or needs more than linear time, such as `\1`.
+ * `SyntaxError` if the expression is invalid, or if matching it would need more than linear time, such as `\1`.
  */
 export function parsePattern(text: string): Pattern {
   const reader = new Reader(text)
@@ -35,7 +37,7 @@ export function parsePattern(text: string): Pattern {
   return reader.isAtEnd ? pattern : refuse("unexpected )")
 }
 
-/** The state of the parser in a group; its flags end with the group. */
+/** The parser's state inside a group. Flags set in a group end with the group. */
 interface Group {
   readonly reader: Reader
   readonly names: Set<string>
@@ -63,7 +65,10 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`; greediness has no effect here. */
+/**
+ * Returns the part with its repeat count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Greediness does not affect whether a
+ * text matches.
+ */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)
@@ -72,7 +77,7 @@ function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray):
   return { is: "repeat", of, least, most }
 }
 
-/** Parses the parts up to the next count: one, several of `\Q…\E`, or none for flags. */
+/** Parses the text up to the next repeat count. Returns one part; several for `\Q…\E`; none for flags. */
 function parseParts(group: Group): readonly Pattern[] {
   const { reader, flags } = group
   const opened = reader.take(/\((?:\?(?:P?<(\w+)>|([imsU]*)(?:-([imsU]+))?([:)])))?/y)
@@ -83,7 +88,7 @@ function parseParts(group: Group): readonly Pattern[] {
   if (reader.take(/\[/y)) return [character(takeClass(reader, flags))]
   const sign = reader.take(/[.^$]|\\[AzbB]/y)?.[0]
   if (sign === ".") return [character((one) => flags.s || one !== "\n")]
-  const isStart = sign === "\\A" || (sign === "^" && !flags.m) // it has no effect elsewhere
+  const isStart = sign === "\\A" || (sign === "^" && !flags.m) // only a match at the start of the text is anchored
   if (sign) return [{ is: "place", holds: places(sign, flags.m), isStart }]
   const perl = perlClass(reader)
   if (perl) return [character(charactersOf([perl], flags))]

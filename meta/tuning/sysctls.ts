@@ -3,29 +3,29 @@ import { findSysctl, isWriteOnly, readSysctl, writeSysctl } from "../../pkg/sysc
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-// Everything here concerns the thread's network namespace: call it inside `sandbox.run`.
+// Every function in this file acts on the network namespace of the calling thread: call it inside `sandbox.run`.
 
-/** One sysctl of the configuration. */
+/** A sysctl that the configuration sets. */
 export interface SysctlEntry {
-  /** As written, including "IFNAME". */
+  /** The key as written in the configuration, with "IFNAME" not yet replaced. */
   key: string
   value: string
-  /** A value in `args.cni` has precedence over one at the top. */
+  /** The object of the configuration that contains the key. `args.cni.sysctl` has precedence over `sysctl`. */
   from: "sysctl" | "args.cni.sysctl"
 }
 
-/** A sysctl of the configuration that the kernel has. */
+/** A sysctl of the configuration that exists in the kernel. */
 export interface Sysctl extends SysctlEntry {
-  /** Below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
+  /** The path below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   path: string
-  /** The current value as printed by the kernel; undefined for write-only ones. */
+  /** The current value as printed by the kernel; undefined for a write-only sysctl. */
   found: string | undefined
 }
 
 /**
- * Finds sysctls in the kernel and reads them. If a sysctl is both at the top and in `args.cni`, the latter's value
- * counts. Throws `CniError` for a sysctl that the kernel does not have, and for two keys that mean one file with
- * different values.
+ * Finds sysctls in the kernel and reads their current values. If a sysctl is set both at the top and in `args.cni`, the
+ * value in `args.cni` counts. Throws `CniError` if the kernel does not have a sysctl, or if two keys name the same file
+ * and have different values.
  */
 export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sysctl[] {
   const byPath = new Map<string, Sysctl>()
@@ -58,21 +58,21 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
   throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
 }
 
-/** Whether there is no value to read; a value that may not be read could not be restored. */
+/** Reports whether a sysctl has no value to read. A value that this process may not read could not be restored. */
 function hasNoValue(path: string, error: unknown): boolean {
   return isErrno(error, "EIO") || (isErrno(error, "EACCES") && isWriteOnly(path))
 }
 
 /**
- * Sets sysctls one after the other, like `sysctl -w`. Returns, by path, the kernel's texts that differ from the written
- * ones: "31" for "0x1f". Throws `CniError` with key, value and error of the first refusal.
+ * Sets sysctls one after the other, like `sysctl -w`. Returns the values that the kernel prints differently from the
+ * written ones, by path: "31" for "0x1f". Throws `CniError` with the key, the value and the error of the first refusal.
  */
 export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
   const printed = new Map<string, string>()
   for (const [at, sysctl] of sysctls.entries()) {
     const { path, value, found } = sysctl
     try {
-      writeSysctl(path, value, at === 0 ? found : undefined) // an earlier one may have changed a later one
+      writeSysctl(path, value, at === 0 ? found : undefined) // setting an earlier sysctl may have changed a later one
     } catch (cause) {
       throw cannot(`set sysctl ${JSON.stringify(sysctl.key)} to ${JSON.stringify(value)}`, cause)
     }
@@ -88,9 +88,9 @@ function cannot(what: string, cause: unknown): CniError {
 }
 
 /**
- * Gives sysctls, by path, their former values, the last one first. Sysctls that the kernel does not have are skipped.
- * It does so twice, and reports errors of the second pass: some sysctls set others, as ip_forward sets the forwarding
- * of every interface. A value that is already right is not written.
+ * Restores the former values of sysctls, given by path, in reverse order. Sysctls that the kernel does not have are
+ * skipped, and a correct value is not written. All values are restored twice, and only errors of the second pass are
+ * reported, because some sysctls change others: ip_forward changes the forwarding of every interface.
  */
 export function restoreSysctls(
   originals: Readonly<Record<string, { was?: string | undefined }>>,
@@ -100,14 +100,14 @@ export function restoreSysctls(
   for (const report of [new Failures(), failures]) {
     for (const [path, { was }] of reversed) {
       if (was === undefined) continue
-      // ENOENT: it was removed with its interface.
+      // ENOENT: the sysctl was removed with its interface.
       const restore = () => unlessErrno(() => writeSysctl(path, was), "ENOENT")
       report.attempt(`restore sysctl "${path}" to "${was}"`, restore)
     }
   }
 }
 
-/** Returns the current value of a sysctl; undefined if the kernel does not have it, or it has no value. */
+/** Returns the current value of a sysctl; undefined if the kernel does not have the sysctl, or if it has no value. */
 export function presentValue(path: string): string | undefined {
   try {
     return findSysctl(path)
@@ -116,7 +116,9 @@ export function presentValue(path: string): string | undefined {
   }
 }
 
-/** Whether two values are the same to the kernel: it accepts any white space between numbers, and prints tabs. */
+/**
+ * Reports whether the kernel treats two values as equal. It accepts any white space between numbers, and prints tabs.
+ */
 export function sameValue(a: string | undefined, b: string | undefined): boolean {
   if (a === b) return true
   return a !== undefined && b !== undefined && oneSpaced(a) === oneSpaced(b)
@@ -127,18 +129,18 @@ function oneSpaced(value: string): string {
 }
 
 /**
- * Returns the files below /proc/sys that a key of `sysctl` may mean, the likeliest first, with the first "IFNAME"
- * replaced by the interface's name. As in sysctl(8) the first separator decides: after a dot, dots separate and slashes
- * stand for dots ("net.ipv4.conf.eth0/100.rp_filter"); after a slash, dots belong to the name. Upstream takes every dot
- * for a separator, so that reading comes second. "IFNAME" is replaced last: the name may contain dots.
+ * Returns the files below /proc/sys that a key of `sysctl` may name, the most likely first. As in sysctl(8), the first
+ * separator decides. After a dot, dots separate and slashes stand for dots: "net.ipv4.conf.eth0/100.rp_filter". After a
+ * slash, dots are part of the name. Upstream treats every dot as a separator; that reading is the second result. The
+ * first "IFNAME" is replaced last, because the interface's name may contain dots.
  *
- * Throws code 7 for a key that is not below "net": other settings belong to the whole machine.
+ * Throws code 7 for a key that is not below "net": other sysctls apply to the whole machine.
  */
 export function sysctlPaths(key: string, ifName: string): string[] {
   const paths: string[] = []
   for (const reading of [firstSeparatorDecides(key), key.replaceAll(".", "/")]) {
     const parts = reading.split("/").filter((part) => part !== "")
-    const path = parts.join("/").replace("IFNAME", () => ifName) // no replacement patterns: "$&" may be a name
+    const path = parts.join("/").replace("IFNAME", () => ifName) // a function, because a name may contain replacement patterns such as "$&"
     const isInside = parts[0] === "net" && parts.length > 1 && !parts.includes(".") && !parts.includes("..")
     if (isInside && !paths.includes(path)) paths.push(path)
   }

@@ -4,13 +4,15 @@ import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 const NAME = "the name of a VRF, 1 to 15 bytes"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const vrfFields = {
   vrfname: { ...interfaceName, expected: NAME, form: NAME },
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vrfname"],
@@ -27,10 +29,10 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
 /** The checked configuration of a VRF. */
 export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
   if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)
-  /** The name is missing only for DEL and GC; the table is undefined for a free one. */
+  /** The name is undefined only for DEL and GC. An undefined table means any free one. */
   return { vrfname, table: table || undefined }
 }

@@ -25,16 +25,16 @@ export interface Vrf {
   table: number
 }
 
-/** The requested VRF. */
+/** The VRF that the configuration requests. */
 export interface VrfSpec {
   name: string
-  /** Undefined for a free one. */
+  /** Undefined requests any free table. */
   table: number | undefined
   owner: Owner
 }
 
 /**
- * Returns the VRF of this name; undefined if no link has the name. Throws `CniError` if it is a link of another kind.
+ * Returns the VRF of this name; undefined if no link has the name. Throws `CniError` if the link is of another kind.
  */
 export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   const link = findLink(inside, name)
@@ -46,14 +46,14 @@ export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   })
 }
 
-/** Returns the VRF created by this attachment's ADD, if it exists. Throws `NetlinkError`. */
+/** Returns the VRF that this attachment's ADD created, if it exists. Throws `NetlinkError`. */
 export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined {
   const alias = ownerComment(owner)
   const [link] = listLinks(inside, ({ attributes }) => attributes.alias === alias, { kind: "vrf" })
   return link && { link, table: linkData(link, "vrf")?.table ?? 0 }
 }
 
-/** Returns the requested VRF: the existing one, or a new one, up, with the owner's name. Throws `CniError`. */
+/** Returns the requested VRF, set up. Creates it with the owner as alias if it does not exist. Throws `CniError`. */
 export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vrf {
   const vrf = findVrf(inside, spec.name) ?? createVrf(inside, spec, undo)
   if (spec.table !== undefined && spec.table !== vrf.table) {
@@ -67,12 +67,12 @@ export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vr
   return vrf
 }
 
-/** Tables that were taken by another ADD, between looking and taking. */
+/** The maximum number of attempts to find a free table: another ADD may use it in the meantime. */
 const ATTEMPTS = 10
 
 /**
- * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table: of two ADDs that
- * chose the same one at the same time, the later one, whose link has the higher index, chooses again.
+ * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table. If two ADDs have
+ * chosen the same free table at the same time, the later one, whose VRF has the higher index, chooses again.
  */
 function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec, undo: Undo): Vrf {
   for (let attempt = 1; ; attempt++) {
@@ -106,16 +106,16 @@ function isTakenBefore(inside: NetlinkSocket, { index }: Link, table: number): b
   return others.length > 0
 }
 
-/** Deletes a VRF without interfaces, like `ip link delete NAME`. Throws `NetlinkError`. */
+/** Deletes a VRF if it has no interfaces, like `ip link delete NAME`. Throws `NetlinkError`. */
 export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
   if (listLinks(inside, undefined, { master: link.index }).length > 0) return
   unlessErrno(() => deleteLink(inside, link), "ENODEV")
 }
 
 /**
- * Deletes the empty VRFs that this network's ADD created for stale attachments, in the namespaces of running
- * containers: the host has an nsid for each, see `assignNsid`. Logs VRFs that stay because a container has too many
- * links. Throws `CniError`, and `NetlinkError`.
+ * Deletes the empty VRFs that stale attachments of this network left in running containers. The host finds the
+ * namespaces by their nsids, see `assignNsid`. If a container has too many links, its VRFs stay and a line is logged.
+ * Throws `CniError` and `NetlinkError`.
  */
 export function deleteEmptyOrphans(stale: {
   network: string
@@ -124,7 +124,7 @@ export function deleteEmptyOrphans(stale: {
 }): void {
   const isStale = staleOf(stale.network, stale.valid)
   const isOrphan = ({ attributes: { alias } }: Link) => alias !== undefined && isStale(alias)
-  const failures = new Failures(stale.log) // one container that changes its links all the time is not to keep those of others
+  const failures = new Failures(stale.log) // a container that changes its links all the time must not stop the cleanup in others
   failures.attempt("list the links of all containers", () =>
     forEachNsid((host, nsid) =>
       failures.attempt(`delete VRFs in nsid ${nsid}`, () => {

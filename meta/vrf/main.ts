@@ -40,7 +40,7 @@ import { type Inside, keysOf, moveLink, noteLosable } from "./move.ts"
 
 export { vrfKeyDocs } from "./config.ts"
 
-/** Puts a container's interface into a VRF of the container, with its addresses and routes. */
+/** Puts a container's interface, with its addresses and routes, into a VRF inside the container. */
 export const vrf = defineRestorable<VrfConfig>({
   name: "vrf",
   fields: vrfFields,
@@ -61,19 +61,21 @@ function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answere
   const link = requireLink(inside, call, vrfname)
   refuseOtherMaster(inside, link, vrfname)
   refuseSourceRouting(inside, link, vrfname)
-  assignNsid(host, sandbox.fd) // for GC; it is deleted with the namespace
+  assignNsid(host, sandbox.fd) // for GC; the kernel deletes the nsid with the namespace
   using undo = new Undo(call.log)
   const found = requireVrf(inside, { name: vrfname, table, owner: ownerOf(call) }, undo)
   if (link.attributes.master !== found.link.index) enter({ sandbox, inside, link }, found, prevResult, undo)
   return call.answer(prevResult, undo)
 }
 
-/** Everything in the container is as it was when the reverse has run, also when entering was broken off halfway. */
+/**
+ * Moves the interface into the VRF. The reverse restores the container's former state, even if the move failed halfway.
+ */
 function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Result, undo: Undo): void {
   const needed = addressesOf(result).map(({ ip }) => ip)
   const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })
   undo.defer(`put "${target.link.name}" into VRF "${name}"`, () => {
-    using inside = target.sandbox.run(() => RouteSocket.open()) // undone if ADD fails
+    using inside = target.sandbox.run(() => RouteSocket.open()) // a new socket: the reverse may run after the first one failed
     moveLink({ ...target, inside }, { master: 0, fromTable: table, toTable: RT_TABLE_MAIN }, losable)
   })
   moveLink(target, { master: index, fromTable: RT_TABLE_MAIN, toTable: table }, losable)
@@ -111,7 +113,10 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
   throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
 }
 
-/** sbr's rules run after the kernel's rule for VRFs, so neither plugin would work. */
+/**
+ * Throws if sbr routes by the interface's addresses: its rules come after the kernel's VRF rule, so neither plugin
+ * would work.
+ */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of FAMILIES) {
@@ -123,7 +128,9 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
   }
 }
 
-/** VRF, table, master, and the routes of the result in the VRF's table. */
+/**
+ * Checks that the VRF exists, is up, has the table, contains the interface, and has the result's routes in its table.
+ */
 function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
   using sandbox = openSandbox(call)
@@ -144,14 +151,17 @@ function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   )
 }
 
-/** Throws `CniError`. The interface's plugin has already restored its routes, in the table of its VRF. */
+/**
+ * Puts the interface back into the VRF if a check fails. Its own plugin has already restored its routes, in the VRF's
+ * table. Throws `CniError`.
+ */
 function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkVrf(call, config))) return undefined
   if (!isDry) addToVrf(call, config)
   return `VRF "${config.vrfname}" of "${call.ifName}" in the container`
 }
 
-/** Moves the routes back to table main, since the interface may stay. Deletes the VRF with its last interface. */
+/** Moves the routes back to table main, because the interface may stay. Deletes the VRF with its last interface. */
 function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
@@ -161,7 +171,7 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   const master = link && masterOf(inside, link)
   const chosen = vrfname ?? (master?.kind === "vrf" ? master.name : undefined)
   const named = chosen === undefined ? undefined : tryFindVrf(inside, chosen)
-  // Removes the remains of a killed GC of the interface's plugin and of this one.
+  // Without a VRF of that name, looks for the owner's VRF: a GC that was killed may have left it.
   const found = named ?? failures.attempt("find the VRF", () => findVrfOf(inside, ownerOf(call)))
   if (link && found && master?.index === found.link.index) {
     const what = `take "${link.name}" out of VRF "${found.link.name}"`
@@ -171,7 +181,10 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   failures.throwIfAny()
 }
 
-/** A failed restoration does not fail the call: most interfaces are deleted next. */
+/**
+ * Moves the interface out of the VRF. Routes that cannot be restored are only logged, because most interfaces are
+ * deleted next.
+ */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {
@@ -186,7 +199,7 @@ function logLoss(call: Call, error: unknown): void {
   call.log(`"${call.ifName}" has lost routes: ${messageOf(error)}`)
 }
 
-/** A link of another kind with this name is not ours. */
+/** Returns the VRF of this name; undefined if the name is that of another kind of link, which is not ours. */
 function tryFindVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   try {
     return findVrf(inside, name)
@@ -201,7 +214,10 @@ function requireVrfs(): void {
   requireForAdd(() => requireKind(host, "vrf"))
 }
 
-/** Everything is deleted with its namespace. In running containers, GC deletes the VRFs that became empty. */
+/**
+ * Deletes VRFs of stale attachments that became empty in running containers. Other VRFs are deleted with their
+ * namespace.
+ */
 function collectGarbage(
   { network: { name }, log }: Call,
   _config: VrfConfig,

@@ -39,28 +39,31 @@ import { AF_INET6, CniError, Code, formatIp, keyOf, orCannot } from "../../pkg/t
 const IFF_LOWER_UP = 0x10000
 
 /**
- * The addresses and routes that a link loses when its master changes: the kernel sets it down and up, and removes IPv6
- * also from a link that is down.
+ * The addresses and routes that a link loses when its master changes. The kernel sets the link down and up again; a
+ * link that is already down loses its IPv6 addresses too.
  */
 interface Losable {
-  /** Routes to move from the link's former table to its new one. */
+  /** The routes to move from the link's former table to its new one. */
   routes: RouteSpec[]
-  /** Routes of other tables, which they go back to. */
+  /** Routes in other tables, which are added back to the same table. */
   otherRoutes: RouteSpec[]
   /**
-   * The destinations of the kernel's own routes: it makes one for each address, also where an earlier plugin has
-   * deleted it.
+   * The destinations of the kernel's own routes. The kernel adds a route for each address again, even if an earlier
+   * plugin has deleted that route.
    */
   connected: ReadonlySet<string>
-  /** Those of IPv6, in any state. */
+  /** The IPv6 addresses, in any state. */
   addresses: Address[]
-  /** Those of them that the caller or a route needs, and that can be used before, so that they can be used again. */
+  /**
+   * The addresses that the caller or a route needs and that are usable before the move. The move waits until they are
+   * usable again.
+   */
   awaited: Address[]
 }
 
 /**
- * Records the state that `moveLink` must preserve. `table` is the link's present table, and `needed` are the addresses
- * that must be usable after the move. Throws `NetlinkError`.
+ * Records the addresses and routes that `moveLink` must restore. `table` is the link's present table. `needed` are the
+ * addresses that must be usable after the move. Throws `NetlinkError`.
  */
 export function noteLosable(
   inside: NetlinkSocket,
@@ -79,40 +82,41 @@ export function noteLosable(
   return { routes, otherRoutes, connected, addresses, awaited }
 }
 
-/** The destination of a route as the key of a set. */
+/** Returns the destination of a route as a key for a set. */
 function destinationOf({ dst, prefix }: RouteSpec): string {
   return `${keyOf(dst)}/${prefix}`
 }
 
-/** The kernel creates temporary addresses (RFC 8981) itself. */
+/** Reports whether an address must be restored. The kernel creates temporary addresses (RFC 8981) itself. */
 function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
 
 /**
- * One that is tentative was not ready before; duplicate address detection begins when the link is up and has a carrier.
+ * Reports whether an address can become usable after the move. A tentative address was not usable before. Duplicate
+ * address detection begins only when the link is up and has a carrier.
  */
 function canBeReady({ flags: linkFlags }: Link, { flags, scope }: Address): boolean {
   if (scope !== RouteScope.Universe || (flags & IFA_F_TENTATIVE) !== 0 || (linkFlags & IFF_UP) === 0) return false
   return (linkFlags & IFF_LOWER_UP) !== 0 || (flags & IFA_F_NODAD) !== 0
 }
 
-/** The keys of addresses. */
+/** Returns the addresses in the form of `keyOf`. */
 export function keysOf(ips: readonly Uint8Array[]): Set<string> {
   return new Set(ips.map(keyOf))
 }
 
-/** Waits for duplicate address detection, as the scaffold of interface plugins does. */
+/** The longest wait for duplicate address detection, the same as in interface plugins. */
 const ADDRESSES_DEADLINE_MS = 5000
 
-/** A container's interface, seen from inside its namespace. */
+/** A container's interface, with its namespace and a socket there. */
 export interface Inside {
   sandbox: Netns
   inside: NetlinkSocket
   link: Link
 }
 
-/** The master of a link: 0 is no VRF. */
+/** The new master of a link, 0 for no VRF, and the tables of its routes. */
 export interface Move {
   master: Ifindex | 0
   fromTable: number
@@ -120,9 +124,9 @@ export interface Move {
 }
 
 /**
- * Moves a link into a VRF or out of it, like `ip link set NAME master VRF`, and restores its lost addresses and routes.
- * Returns when the awaited addresses can be used. Undoes the move before it throws. Throws `CniError`, with code 11 if
- * the addresses are not usable in time, and `NetlinkError`.
+ * Moves a link into a VRF or out of it, like `ip link set NAME master VRF`, and restores the addresses and routes that
+ * the link loses. Returns when the awaited addresses are usable. Throws `CniError`, with code 11 if the addresses are
+ * not usable in time, and `NetlinkError`.
  */
 export function moveLink(
   { sandbox, inside, link }: Inside,
@@ -134,8 +138,8 @@ export function moveLink(
   const setMaster = () => orCannot(`Cannot change the VRF of "${link.name}"`, () => setLink(inside, link, { master }))
   if (addresses.length > 0) keepingAddresses(sandbox, link, setMaster)
   else setMaster()
-  // If the kernel has merged an IPv6 route with those of other links, it keeps this link's part, which would become
-  // active again in a table that no longer belongs to the link.
+  // An IPv6 route over several links keeps this link's part in the former table. It would become active again, although
+  // the table is no longer the link's.
   const leftovers = fromTable === toTable ? [] : listRoutesOf(inside, link, { table: fromTable })
   throwFirst(executeAll(inside, leftovers.map(toDeleteRoute)), "ESRCH")
   if (addresses.length > 0) restoreAddresses(inside, link, addresses)
@@ -154,7 +158,9 @@ export function moveLink(
   throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${table}`, { cause: first.error })
 }
 
-/** Makes the kernel keep the link's permanent IPv6 addresses and their routes, if /proc/sys is writable. */
+/**
+ * Makes the kernel keep the link's permanent IPv6 addresses and their routes during `change`, if /proc/sys is writable.
+ */
 function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): void {
   const sysctl = `net/ipv6/conf/${name}/keep_addr_on_down`
   const before = sandbox.run(() => {
@@ -169,19 +175,19 @@ function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): v
   }
 }
 
-/** Those that the kernel has not kept, such as link-local ones and those with a lifetime. */
+/** Adds the addresses that the kernel has not kept, such as link-local ones and those with a lifetime. */
 function restoreAddresses(inside: NetlinkSocket, link: Link, addresses: readonly Address[]): void {
   const present = keysOf(listAddresses(inside, link, AF_INET6).map(({ ip }) => ip))
   const lost = addresses.filter(({ ip }) => !present.has(keyOf(ip)))
   for (const { request, error } of executeAll(inside, lost.map(toRestoreAddress))) {
-    if (isErrno(error, "EEXIST")) continue // the kernel creates a link-local one itself
+    if (isErrno(error, "EEXIST")) continue // the kernel creates a link-local address itself
     throw new CniError(Code.Internal, `Cannot restore the addresses of "${link.name}": ${request.what}`, {
       cause: error,
     })
   }
 }
 
-/** An address can be used when it is no longer tentative, and its local route is in the table. */
+/** Waits until addresses are usable: no longer tentative, and with their local route in the table. */
 function waitForAddresses(
   { inside, link, events }: { inside: NetlinkSocket; link: Link; events: RouteSocket },
   table: number,
@@ -214,7 +220,9 @@ function waitForAddresses(
   )
 }
 
-/** Whether an event is about one of these addresses, or its local route: a container may have thousands of others. */
+/**
+ * Returns a filter for events about these addresses or their local routes. A container may have thousands of others.
+ */
 function isAbout(addresses: readonly Address[]): (event: Message) => boolean {
   const wanted = keysOf(addresses.map(({ ip }) => ip))
   return (event) => {
