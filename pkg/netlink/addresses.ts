@@ -20,17 +20,17 @@ export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
 /**
- * Set by the kernel on addresses from router advertisements, and by programs that want temporary addresses beside
- * theirs.
+ * The kernel derives temporary addresses from an address with this flag. It sets the flag on addresses from router
+ * advertisements; programs may set it on others.
  */
 export const IFA_F_MANAGETEMPADDR = 0x100
-/** The flags that a request to add an address may carry, <linux/if_addr.h>. */
+/** The flags that a request to add an address may contain, <linux/if_addr.h>. */
 const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN
 
 /** struct ifaddrmsg, and the attributes after it. */
 const addressHeader = struct({ family: u8, prefix: u8, flags: u8, scope: u8, index: u32 })
 const addressAttributes = attrs({
-  address: [1, bytes], // the peer on a point-to-point link, else the same as `local`
+  address: [1, bytes], // the peer's address on a point-to-point link, otherwise the same as `local`
   local: [2, bytes],
   label: [3, text],
   broadcast: [4, bytes],
@@ -38,7 +38,7 @@ const addressAttributes = attrs({
   flags: [8, u32],
 })
 const addressPayload = payloadOf(addressHeader, addressAttributes)
-/** The attributes that `readAddress` needs: a node has thousands of addresses. */
+/** The attributes that `readAddress` needs. Decoding only these saves time on a node with thousands of addresses. */
 const { address, local, lifetimes, flags } = addressAttributes.fields
 const listedPayload = payloadOf(addressHeader, attrs({ address, local, lifetimes, flags }, { keepsUnknown: false }))
 
@@ -59,8 +59,8 @@ export interface Address {
 }
 
 /**
- * Adds an address to a link, like `ip addr add IP/PREFIX dev LINK`, for IPv4 with the computed broadcast address.
- * `noDad` adds `nodad`. Throws `EEXIST` if the link has the address.
+ * Adds an address to a link, like `ip addr add IP/PREFIX dev LINK`. An IPv4 address gets the broadcast address of its
+ * prefix. `noDad` adds `nodad`. Throws `EEXIST` if the link already has the address.
  */
 export function addAddress(route: NetlinkSocket, link: NamedLink, address: NewAddress): void {
   route.execute(toAddAddress(link, address))
@@ -73,7 +73,7 @@ export function toAddAddress(link: NamedLink, address: NewAddress): Request {
   return { type: RTM_NEWADDR, flags: NLM_F_CREATE | NLM_F_EXCL, what, payload }
 }
 
-/** Returns the request that adds a lost address to its link again, with its flags and lifetimes; for `executeAll`. */
+/** Returns the request that restores an address on its link, with its flags and lifetimes; for `executeAll`. */
 export function toRestoreAddress({ ip, prefix, index, flags, lifetimes }: Address): Request {
   const given = flags & GIVEN
   const payload = addressPayload.encode(
@@ -90,7 +90,7 @@ export function deleteAddress(route: NetlinkSocket, link: NamedLink, address: Ci
   route.execute({ type: RTM_DELADDR, what, payload: encodeAddress(link.index, address) })
 }
 
-/** Returns the addresses of a link, or of all links, like `ip addr show`. */
+/** Returns the addresses of one link, or of all links in the namespace, like `ip addr show`. */
 export function listAddresses(route: NetlinkSocket, link?: NamedLink, family?: Family): Address[] {
   const index = link?.index ?? 0
   const payload = addressHeader.encode({ family, index })

@@ -8,7 +8,7 @@ const NLA_TYPE_MASK = 0x3fff
 /** The length of struct nlattr in bytes. */
 export const HEADER = 4
 
-/** An attribute that is in no table. It is kept, so that it can be sent back or inspected. */
+/** An attribute whose type is not in the table. It is kept, so that a caller can inspect it or send it back. */
 export interface UnknownAttribute {
   type: number
   payload: Uint8Array
@@ -19,7 +19,10 @@ type AttributeValue<F extends AttributeFields> = { -readonly [K in keyof F]?: In
   unknown?: UnknownAttribute[]
 }
 
-/** A table of attributes: encoder, decoder and type in one. It is a codec itself, so tables nest. */
+/**
+ * A table of attributes: encoder, decoder and type in one. A table is a codec itself, so an attribute may contain
+ * another table.
+ */
 export interface Attributes<F extends AttributeFields> extends Codec<AttributeValue<F>> {
   readonly nested: true
   readonly fields: F
@@ -33,7 +36,7 @@ interface Field {
   readonly codec: Codec<unknown>
   /** The length of an integer's attribute including its header; -1 for other types. */
   readonly length: number
-  /** Those of the codec, which are looked up for each attribute. */
+  /** The codec's functions `get` and `read`, looked up once instead of for every attribute. */
   readonly get: (from: Uint8Array, at: number) => unknown
   readonly read: Codec<unknown>["read"]
 }
@@ -45,9 +48,9 @@ function fieldOf(name: string, type: number, codec: Codec<unknown>): Field {
 }
 
 /**
- * Returns the codec of a set of attributes, each with its kernel number and its codec. Absent is `undefined`; zero is a
- * value and is sent. Attributes are written in the order of the value's keys: some subsystems depend on it. Without
- * `keepsUnknown` decoding is faster, and drops attributes that the table does not have.
+ * Returns the codec of a set of attributes, each with its kernel number and its codec. A property that is `undefined`
+ * is not sent; zero is. Attributes are written in the order of the value's keys, because some kernel subsystems depend
+ * on it. Without `keepsUnknown` decoding is faster, but drops attributes that the table does not contain.
  *
  * @example
  * const vlanData = attrs({ id: [IFLA_VLAN_ID, u16], protocol: [IFLA_VLAN_PROTOCOL, u16be] })
@@ -68,8 +71,8 @@ export function attrs<const F extends AttributeFields>(fields: F, { keepsUnknown
   const read = (from: Uint8Array, start: number, end: number) => {
     const value: Record<string, unknown> = {}
     let isWhole = true
-    // Written out: a link has some hundred attributes, and a call for each length and type costs an ADD 3 % more
-    // instructions.
+    // Length and type are read inline. A link has about a hundred attributes, and a function call for each length and
+    // type costs an ADD 3 % more instructions.
     for (let at = start, length = 0; at + HEADER <= end; at += (length + 3) & ~3) {
       length = (from[at] as number) | ((from[at + 1] as number) << 8)
       if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
@@ -89,7 +92,7 @@ type Rows = { byName: Readonly<Record<string, Field | undefined>>; byType: reado
 function rowsOf(fields: AttributeFields): Rows {
   const byName: Record<string, Field> = Object.create(null)
   const types = Object.values(fields).map(([type]) => type)
-  const byType = new Array<Field | undefined>(Math.max(0, ...types) + 1).fill(undefined) // without holes: found by place
+  const byType = new Array<Field | undefined>(Math.max(0, ...types) + 1).fill(undefined) // without holes, so that a lookup by type is fast
   for (const [name, [type, codec]] of Object.entries(fields)) {
     const field = fieldOf(name, type, codec as Codec<unknown>)
     byName[name] = field
@@ -99,9 +102,9 @@ function rowsOf(fields: AttributeFields): Rows {
 }
 
 /**
- * Adds the property `unknown` to a value. It is parsed when it is first read: a link has dozens of unknown attributes,
- * and few are ever read. The getter does not refer to the value: an engine that counts references would never free the
- * cycle.
+ * Adds the property `unknown` to a value. It is parsed at the first read: a link has dozens of unknown attributes, and
+ * few are ever read. The getter does not refer to the value, because an engine that counts references would never free
+ * the cycle.
  */
 function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
   let unknown: UnknownAttribute[] | undefined
@@ -113,8 +116,8 @@ function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): v
 }
 
 /**
- * Returns the codec of a list whose entries are all attributes of the same number, such as `RTA_METRICS` or the
- * elements of a set.
+ * Returns the codec of a list whose entries are attributes with the same type, such as `RTA_METRICS` or the elements of
+ * a set.
  */
 export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
   const field = fieldOf("", type, entry as Codec<unknown>)
@@ -132,7 +135,7 @@ export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
   return { ...codec(append, read), nested: true }
 }
 
-/** The payload of a message: a C struct, then attributes. */
+/** Returns the codec of a message's payload: a C struct, then attributes. */
 export function payloadOf<H extends StructFields, A extends AttributeFields>(
   header: Struct<H>,
   attributes: Attributes<A>,
@@ -149,7 +152,7 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
       header: header.read(bytes, 0, Math.min(header.size, bytes.length)),
       attributes: attributes.read(bytes, header.size, bytes.length),
     }),
-    /** Returns the attributes alone. The caller reads the wanted fields of the struct itself, at `offsets`. */
+    /** Returns the attributes alone. The caller reads fields of the struct at `offsets`. */
     decodeAttributes: (bytes: Uint8Array): Values => {
       if (bytes.length < header.size) header.decode(bytes) // throws
       return attributes.read(bytes, header.size, bytes.length) as Values
@@ -157,14 +160,17 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
   }
 }
 
-/** Appends one attribute to a message: length, type, the encoded value, and zeros up to four bytes. */
+/**
+ * Appends one attribute to a message: its length, its type, the encoded value, and zeros up to a multiple of four
+ * bytes.
+ */
 export function appendAttribute<T>(type: number, codec: Codec<T>, value: T, to: Output): void {
   appendField(fieldOf("", type, codec as Codec<unknown>), value, to)
 }
 
 function appendField({ type, codec, length: fixed }: Field, value: unknown, to: Output): void {
   const start = to.end
-  let room = to.reserve(HEADER + 8) // what any integer needs
+  let room = to.reserve(HEADER + 8) // enough for any integer
   let length = fixed
   if (fixed > 0) {
     codec.put?.(value, room, start + HEADER)
@@ -184,7 +190,7 @@ function appendField({ type, codec, length: fixed }: Field, value: unknown, to: 
 }
 
 function tooLong(type: number, length: number): RangeError {
-  const most = 0xffff - HEADER // the length has 16 bits
+  const most = 0xffff - HEADER // the length field has 16 bits
   return new RangeError(`attribute ${type & NLA_TYPE_MASK} has ${length - HEADER} bytes: at most ${most} fit`)
 }
 
@@ -192,14 +198,14 @@ function appendUnknown(attributes: readonly UnknownAttribute[], to: Output): voi
   for (const { type, payload } of attributes) appendAttribute(type, bytes, payload, to)
 }
 
-/** One attribute as bytes. */
+/** Returns one attribute as bytes. */
 export function attribute(type: number, payload: Uint8Array): Uint8Array {
   return encoded((value, to) => appendAttribute(type, bytes, value, to), payload)
 }
 
 /**
- * Copies the attributes in these bytes, with the flags removed from their types. Throws `DecodeError` for a wrong
- * length.
+ * Returns copies of the attributes in these bytes whose type `isWanted`, with the flags removed from the types. Throws
+ * `DecodeError` for a wrong length.
  */
 export function readAttributes(from: Uint8Array, isWanted: (type: number) => boolean = () => true): UnknownAttribute[] {
   const found: UnknownAttribute[] = []
@@ -212,13 +218,13 @@ export function readAttributes(from: Uint8Array, isWanted: (type: number) => boo
 }
 
 /**
- * Calls `visit` with the start and end of each attribute's payload until it returns true. Returns the number of
- * attributes passed. Throws `DecodeError` for a wrong length.
+ * Calls `visit` with the start and end of each attribute's payload until `visit` returns true. Returns the number of
+ * calls. Throws `DecodeError` for a wrong length.
  */
 export function forEachAttribute(from: Uint8Array, visit: (start: number, end: number) => boolean): number {
   let count = 0
   for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
-    length = (from[at] as number) | ((from[at + 1] as number) << 8) // written out: a list may have thousands
+    length = (from[at] as number) | ((from[at + 1] as number) << 8) // inline, because a list may have thousands of attributes
     if (length < HEADER || at + length > from.length) throw wrongLength(at, length, from.length - at)
     count++
     if (visit(at + HEADER, at + length)) break
@@ -226,12 +232,12 @@ export function forEachAttribute(from: Uint8Array, visit: (start: number, end: n
   return count
 }
 
-/** Returns the type of the attribute at `at`, without its flags. */
+/** Returns the type of the attribute at offset `at`, without its flags. */
 export function typeAt(from: Uint8Array, at: number): number {
   return u16.get(from, at + 2) & NLA_TYPE_MASK
 }
 
-/** Returns the length of the attribute at `at`, in a list of attributes from `start` to `end`. */
+/** Returns the length of the attribute at offset `at`, in a list of attributes from `start` to `end`. */
 export function lengthAt(from: Uint8Array, at: number, start = 0, end = from.length): number {
   const length = u16.get(from, at)
   if (length < HEADER || at + length > end) throw wrongLength(at - start, length, end - at)
@@ -242,7 +248,7 @@ function wrongLength(at: number, length: number, left: number): DecodeError {
   return new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${left} left`)
 }
 
-/** Netlink aligns everything to four bytes. */
+/** Returns the length rounded up to a multiple of four bytes, the alignment of netlink. */
 export function align(length: number): number {
-  return Math.ceil(length / 4) * 4 // no bit operations: a u32 from the wire would turn negative
+  return Math.ceil(length / 4) * 4 // no bit operations: they would turn a large u32 from the wire negative
 }

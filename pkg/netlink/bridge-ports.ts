@@ -10,7 +10,7 @@ import type { NetlinkSocket } from "./socket.ts"
 /** <linux/rtnetlink.h> */
 const RTM_SETLINK = 19
 const AF_BRIDGE = 7
-/** Asks for consecutive VLANs as ranges: a port with all VLANs has one entry instead of 4094. */
+/** Asks the kernel to report consecutive VLANs as ranges: a port with all VLANs then has one entry instead of 4094. */
 const RTEXT_FILTER_BRVLAN_COMPRESSED = 4
 
 /** struct bridge_vlan_info and its flags, <linux/if_bridge.h>; inside IFLA_AF_SPEC it is IFLA_BRIDGE_VLAN_INFO. */
@@ -21,7 +21,7 @@ const UNTAGGED = 0x4
 const RANGE_BEGIN = 0x8
 const RANGE_END = 0x10
 
-/** Settings of a bridge port, of family AF_BRIDGE. */
+/** The payload of a message of family AF_BRIDGE with settings of a bridge port. */
 const settingsPayload = payloadOf(linkHeader, bridgePortAttributes)
 
 /** Changes how a bridge treats a port, like `bridge link set dev NAME hairpin on`. Throws `NetlinkError`. */
@@ -30,19 +30,19 @@ export function setBridgePort(route: NetlinkSocket, link: NamedLink, port: Infer
   route.execute({ type: RTM_SETLINK, what: `set ${Object.keys(port).join(", ")} of port "${link.name}"`, payload })
 }
 
-/** Consecutive VLANs of a bridge's port, `first` and `last` included. */
+/** A range of consecutive VLANs of a bridge port, from `first` to `last` inclusive. */
 export interface VlanRange {
   first: number
   last: number
-  /** Untagged frames that arrive belong to this VLAN; a port has one at most. */
+  /** Untagged frames that the port receives are assigned to this VLAN. A port has at most one such VLAN. */
   pvid?: true
-  /** Frames of this VLAN leave untagged. */
+  /** The port sends frames of this VLAN untagged. */
   untagged?: true
 }
 
 const vlanList = nested(codec(appendRanges, readRanges))
 
-/** The VLANs of a bridge port, of family AF_BRIDGE. */
+/** The payload of a message of family AF_BRIDGE with the VLANs of a port. */
 const portPayload = payloadOf(linkHeader, attrs({ vlans: [26, vlanList], extMask: [29, u32] }))
 
 /**
@@ -54,9 +54,7 @@ export function addPortVlans(route: NetlinkSocket, port: NamedLink, vlans: reado
   change(route, RTM_SETLINK, port, vlans)
 }
 
-/**
- * Removes a port from VLANs, like `bridge vlan del dev PORT vid 1`. A VLAN that the port does not have is not an error.
- */
+/** Removes a port from VLANs, like `bridge vlan del dev PORT vid 1`. Ignores VLANs that the port does not have. */
 export function deletePortVlans(route: NetlinkSocket, port: NamedLink, vlans: readonly VlanRange[]) {
   change(route, RTM_DELLINK, port, vlans)
 }
@@ -69,7 +67,7 @@ function change(route: NetlinkSocket, type: number, { index, name }: NamedLink, 
 }
 
 /**
- * Returns the VLANs of all bridges and ports of the namespace, or of one port, like `bridge -compressvlans vlan show`.
+ * Returns the VLANs of one port, or of all bridges and ports of the namespace, like `bridge -compressvlans vlan show`.
  */
 export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
   const payload = portPayload.encode({ family: AF_BRIDGE }, { extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })
@@ -81,7 +79,7 @@ export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">):
   return new Map(found)
 }
 
-/** Formats VLANs as `bridge vlan` takes them: "100 pvid untagged, 200-210"; "none" for an empty list. */
+/** Formats VLANs in the syntax of `bridge vlan`: "100 pvid untagged, 200-210"; "none" for an empty list. */
 export function describeVlans(vlans: readonly VlanRange[]): string {
   const ranges = vlans.map(({ first, last, pvid, untagged }) => {
     const ids = first === last ? `${first}` : `${first}-${last}`

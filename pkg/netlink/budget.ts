@@ -2,32 +2,32 @@ import { monotonicMs } from "../engine/mod.ts"
 import { processorShare } from "../libc/mod.ts"
 import { NetlinkError } from "./message.ts"
 
-/** The time limit of a call for objects that a container can multiply. */
+/** The time limit of one plugin call for work on objects of a container, such as its links or routes. */
 const LIMIT_MS = 1000
-/** The share of the remaining time that one of several containers may use, so that some is left for the others. */
+/** The share of the remaining time that one of several containers may use, so that time remains for the others. */
 const SHARE = 1 / 4
 /**
- * Limits for a list, and for everything by the clock on a machine that is busy with other programs, as multiples of the
- * limit.
+ * Multiples of the limit: `list` is the limit for reading a list, `clock` is the limit by the clock for all work on a
+ * busy machine.
  */
 const AT_MOST = { list: 5, clock: 30 } as const
-/** Steps that are always allowed, however slow the machine: an ordinary container needs no more. */
+/** The number of steps that are always allowed, however slow the machine is. An ordinary container needs no more. */
 const FREE_STEPS = { call: 32, share: 4 } as const
 
 /**
- * The time limit of a call for work whose amount a container controls: its links, addresses, routes, rules. Only time
- * spent on this work counts, not a slow disk or a DHCP server. Work that is not done in time is left to the deletion of
+ * The time limit of a plugin call for work whose amount a container controls: its links, addresses, routes, rules. Only
+ * time spent on this work counts, not a slow disk or a DHCP server. The kernel does the unfinished work when it deletes
  * the namespace.
  *
- * On a busy machine the work takes longer by the clock, but not more of the kernel's time. Beyond the limit, the
- * counted time is the clock's time multiplied by the share of the processor that the thread got of the time it asked
- * for. This estimates the time on a quiet machine, including the kernel's waits.
+ * On a busy machine the work takes longer by the clock, but needs no more of the kernel's time. Beyond the limit, the
+ * time counted is the clock's time multiplied by the thread's share of the processor: the time it ran, divided by the
+ * time it ran or waited to run. This estimates the time on an idle machine, including the kernel's waits.
  */
 export class Budget {
   #leftMs: number
   #freeSteps: number
   #since: number | undefined
-  /** Whether other containers wait for the rest of the time. */
+  /** Whether this is the budget of one of several containers, so that the others wait for the rest of the time. */
   #isShare = false
   readonly #limitMs: number
   readonly #clock: () => number
@@ -46,7 +46,7 @@ export class Budget {
     this.#processorShare = share
   }
 
-  /** Does work whose time counts. Nested work counts once. */
+  /** Calls `work` and counts its time. A nested call is counted once. */
   spend<T>(work: () => T): T {
     if (this.#since !== undefined) return work()
     this.#since = this.#clock()
@@ -60,16 +60,16 @@ export class Budget {
 
   /**
    * Must be called before each step of work whose amount a container controls, such as one of many requests. Throws
-   * `NetlinkError`, `ETIME`, if no time is left; `what` names the work. One of several containers is limited to its
-   * share, by the clock.
+   * `NetlinkError`, `ETIME`, if no time is left; `what` names the work in the error. The share of one of several
+   * containers is measured by the clock alone.
    */
   step(what: string): void {
     this.#take(what, 1)
   }
 
   /**
-   * Like `step`, before each datagram of a list, for which the limit is five times as long: a routing table of 100,000
-   * routes is read.
+   * Like `step`, but for each datagram of a list. The limit is five times as long, so that a routing table of 100,000
+   * routes can be read.
    */
   stepOfList(what: string): void {
     this.#take(what, AT_MOST.list)
@@ -83,7 +83,7 @@ export class Budget {
       throw new NetlinkError(what, "ETIME", "the container's list is too long")
   }
 
-  /** Does the work for one of several containers within a share of the remaining time. */
+  /** Calls `work` for one of several containers, with a budget of a share of the remaining time. */
   share<T>(work: (part: Budget) => T): T {
     return this.spend(() => {
       const part = new Budget(this.#left() * SHARE, FREE_STEPS.share, this.#clock, this.#processorShare)

@@ -10,13 +10,16 @@ export interface Request {
   type: number
   flags?: number
   payload: Uint8Array
-  /** Verb and object for its error: `create link "eth0"`. */
+  /** The verb and the object for error messages: `create link "eth0"`. */
   what: string
-  /** For a list: no entry is longer than a page. */
+  /** Set for a list in which no entry is longer than a page. */
   isShort?: true
 }
 
-/** Sends and receives datagrams of messages: numbers the requests, and reports answers that cannot arrive as lost. */
+/**
+ * Sends and receives datagrams of messages. It numbers the requests, and reports an answer that can no longer arrive as
+ * lost.
+ */
 export class Channel implements Disposable {
   readonly #transport: Transport
   #sequence: number
@@ -31,8 +34,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Sends requests in one datagram, with `extra` flags. Returns the sequence number of the first; the others follow it.
-   * Throws `NetlinkError` if none was sent.
+   * Sends requests in one datagram, each with the flags `extra`. Returns the sequence number of the first; the numbers
+   * of the others follow. Throws `NetlinkError` if the datagram was not sent.
    */
   send(requests: readonly Request[], extra = 0): number {
     const first = this.#sequence + 1
@@ -52,9 +55,9 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Returns the messages of the next datagram of answers; `what` is for the error. The kernel executes a request and
-   * answers it within the call that sends it, so an answer that has not arrived never will. With `widen` later
-   * datagrams may be longer than a page. Throws `NetlinkError` for a lost answer.
+   * Returns the messages of the next datagram of answers; `what` names the request in errors. The kernel executes and
+   * answers a request before send(2) returns, so an answer that is not there yet is lost. With `widen`, later datagrams
+   * may be longer than a page. Throws `NetlinkError` for a lost answer.
    */
   receive(what: string, widen = false): Message[] {
     try {
@@ -69,7 +72,7 @@ export class Channel implements Disposable {
 
   /**
    * Waits for the next datagram of the joined multicast groups. Returns undefined after `timeoutMs`, and an empty list
-   * if the kernel had to drop some (`ENOBUFS`): read the state again in both cases.
+   * if the kernel dropped events (`ENOBUFS`). In both cases the caller must read the state again.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
     try {
@@ -82,8 +85,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Returns the next received datagram of the joined multicast groups; `undefined` if none is waiting, and an empty
-   * list if the kernel has dropped some (`ENOBUFS`) or one cannot be read.
+   * Returns the next received datagram of the joined multicast groups. Returns `undefined` if none has arrived, and an
+   * empty list if the kernel dropped events (`ENOBUFS`) or the datagram is malformed.
    */
   takeEvents(): Message[] | undefined {
     try {
@@ -101,8 +104,8 @@ export class Channel implements Disposable {
   }
 
   /**
-   * Continues with another socket and discards what the old one still has to receive; returns false if that is not
-   * possible.
+   * Replaces the socket with a new one and discards the data still queued on the old one. Returns false if that is
+   * impossible.
    */
   renew(): boolean {
     return this.#transport.renew()

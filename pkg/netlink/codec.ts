@@ -2,33 +2,35 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { encoded, type Output } from "./output.ts"
 
 /**
- * The bytes of one value in a netlink attribute or a C struct. The codec's name gives the byte order of integers; a
- * plain `u32` has the machine's order, which is little endian on every supported machine.
+ * Encodes and decodes one value in a netlink attribute or a C struct. The codec's name gives the byte order of
+ * integers. A plain `u32` has the machine's order, which is little endian on every supported machine.
  */
 export interface Codec<T> extends WholeCodec<T> {
   /** Appends the value's bytes to a message. Throws `RangeError` for a value that does not fit. */
   append(value: T, to: Output): void
-  /** Returns the value of the bytes from `start` to `end`. Throws `DecodeError` if their length is wrong. */
+  /** Returns the value encoded in the bytes from `start` to `end`. Throws `DecodeError` if their length is wrong. */
   read(from: Uint8Array, start: number, end: number): T
-  /** The size in bytes of a codec of fixed size, which can be a field of a `struct`. */
+  /** The size in bytes, for a codec of fixed size. Only such a codec can be a field of a `struct`. */
   readonly size?: number
-  /** For integers only: returns the value of the bytes at `at`. Bytes beyond the end count as zeros. */
+  /** Returns the integer at offset `at`; only for codecs of integers. Bytes beyond the end count as zeros. */
   get?(from: Uint8Array, at: number): T
-  /** For integers only: writes the value's bytes at `at`. Throws `RangeError` for a value that does not fit. */
+  /**
+   * Writes the integer at offset `at`; only for codecs of integers. Throws `RangeError` for a value that does not fit.
+   */
   put?(value: T, into: Uint8Array, at: number): void
-  /** An attribute with attributes inside, which carries `NLA_F_NESTED`. */
+  /** The attribute contains attributes, so its type carries `NLA_F_NESTED`. */
   readonly nested?: true
 }
 
-/** A codec for bytes that stand alone. */
+/** A codec of a whole byte array. */
 export interface WholeCodec<T> {
   /** Returns the value's bytes. Throws `RangeError` for a value that does not fit. */
   encode(value: T): Uint8Array
-  /** Returns the value of these bytes. Throws `DecodeError` if their length is wrong. */
+  /** Returns the value that the bytes encode. Throws `DecodeError` if their length is wrong. */
   decode(bytes: Uint8Array): T
 }
 
-/** The type of a codec's or an attribute table's values. */
+/** The type of the values of a codec or an attribute table. */
 export type Infer<C> = C extends WholeCodec<infer T> ? T : never
 
 /** The error for bytes that do not have the expected format. */
@@ -36,7 +38,7 @@ export class DecodeError extends Error {
   override readonly name = "DecodeError"
 }
 
-/** Makes a codec of its two halves. */
+/** Returns the codec with these two functions. */
 export function codec<T>(append: Codec<T>["append"], read: Codec<T>["read"]): Codec<T> {
   return {
     append,
@@ -46,18 +48,18 @@ export function codec<T>(append: Codec<T>["append"], read: Codec<T>["read"]): Co
   }
 }
 
-/** Encodes the same bytes as an attribute with `NLA_F_NESTED`. */
+/** Returns a codec of the same bytes for an attribute with `NLA_F_NESTED`. */
 export function nested<T>(inner: Codec<T>): Codec<T> & { readonly nested: true } {
   return { ...inner, nested: true }
 }
 
-/** Bytes as they are: addresses, hardware addresses, opaque data. */
+/** Bytes that are not interpreted: IP addresses, hardware addresses, opaque data. */
 export const bytes: Codec<Uint8Array> = codec(
   (value, to) => to.add(value),
   (from, start, end) => from.slice(start, end),
 )
 
-/** UTF-8 text with a trailing NUL, as in names. */
+/** UTF-8 text with a trailing NUL, such as a name. */
 export const text: Codec<string> = codec(
   (value, to) => {
     if (value.includes("\0")) throw new RangeError(`${JSON.stringify(value)} holds a NUL byte`)
@@ -69,12 +71,15 @@ export const text: Codec<string> = codec(
   },
 )
 
-/** A lone low surrogate, which never results from valid UTF-8, stands for a byte from 0x80 on. */
+/**
+ * 0xdc00 + B, a lone low surrogate, stands for the byte B of 0x80 or more. Decoding valid UTF-8 never results in a lone
+ * surrogate.
+ */
 const ESCAPED_BYTE = 0xdc00
 
 /**
- * The name of a link. A container may choose any bytes for it. In a name that is not UTF-8, each byte from 0x80 on
- * becomes a lone surrogate, such as U+DCFF for 0xff, so that the kernel gets the same bytes back.
+ * The name of a link. A container may choose any bytes for it. In a name that is not valid UTF-8, each byte of 0x80 or
+ * more becomes a lone surrogate, such as U+DCFF for 0xff. Encoding returns the original bytes.
  */
 export const nameText: Codec<string> = codec(
   (value, to) => {
@@ -93,12 +98,12 @@ export const nameText: Codec<string> = codec(
     const raw = [...from.subarray(start, end)]
     if (raw.includes(0)) raw.length = raw.indexOf(0)
     const encoded = encodeUtf8(name)
-    if (encoded.length === raw.length && raw.every((byte, at) => byte === encoded[at])) return name // it has that character
+    if (encoded.length === raw.length && raw.every((byte, at) => byte === encoded[at])) return name // the name itself contains the replacement character
     return raw.map((byte) => String.fromCharCode(byte < 0x80 ? byte : ESCAPED_BYTE + byte)).join("")
   },
 )
 
-/** An attribute without payload: `true` when present. */
+/** An attribute without payload: `true` if it is present. */
 export const flag: Codec<true> = codec(
   () => {},
   () => true,
@@ -106,7 +111,10 @@ export const flag: Codec<true> = codec(
 
 const hexBytes: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
 
-/** A hardware address as text, "0a:00:00:00:00:01": six bytes for Ethernet, or the length of the link's address. */
+/**
+ * A hardware address as text, "0a:00:00:00:00:01". It has six bytes for Ethernet; other kinds of links have other
+ * lengths.
+ */
 export const mac: Codec<string> = codec(
   (value, to) => {
     const parts = value === "" ? [] : value.split(":")

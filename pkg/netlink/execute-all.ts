@@ -10,14 +10,17 @@ export interface Refusal<R extends Request = Request> {
   readonly error: NetlinkError
 }
 
-/** The number of requests in one datagram. The kernel's buffer for a socket holds the refusals of all. */
+/**
+ * The number of requests in one datagram. Even if the kernel refuses all of them, the refusals fit into the socket's
+ * receive buffer.
+ */
 const BATCH = 100
 
 /**
- * Sends independent requests, many in one datagram, and waits until the kernel has processed all of them; a refused one
- * does not stop the others. Returns the refusals. Throws `NetlinkError` when an answer is lost repeatedly, and `ETIME`
- * when the socket's budget ends before the last request. `isBounded` false ignores the budget: for the undo of an ADD,
- * and for requests of a configuration.
+ * Sends independent requests, many in one datagram, and waits until the kernel has processed all of them. A refused
+ * request does not stop the others. Returns the refusals. Throws `NetlinkError` if an answer is lost repeatedly, and
+ * `ETIME` if the socket's budget ends before the last request. With `isBounded` false the budget is ignored: for the
+ * undo of an ADD, and for requests whose number the configuration determines.
  */
 export function executeAll<R extends Request>(
   route: NetlinkSocket,
@@ -34,12 +37,15 @@ export function executeAll<R extends Request>(
   })
 }
 
-/** Throws the error of the first refusal, except for errors of these names. */
+/** Throws the error of the first refusal whose errno is not one of `tolerated`. */
 export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName[]): void {
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/** If an answer is lost, sends each request again by itself; refusals because it was already executed are ignored. */
+/**
+ * Sends requests in one datagram. If an answer is lost, sends each request again by itself, and ignores refusals of
+ * requests that had already been executed.
+ */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)
@@ -50,8 +56,8 @@ function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[
 }
 
 /**
- * Only the last request has `NLM_F_ACK`. When it arrives the kernel has processed the others, and has answered those
- * that it refused.
+ * Sends requests in one datagram, of which only the last has `NLM_F_ACK`. When that acknowledgement arrives, the kernel
+ * has processed all others and has answered those that it refused.
  */
 function executeBatch<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   const last = batch.length - 1

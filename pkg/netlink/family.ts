@@ -4,12 +4,12 @@ import type { Request } from "./channel.ts"
 import type { Message } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** The reason in a message for a kernel without IPv6. */
+/** The reason in error messages on a kernel without IPv6. */
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
 
 /**
- * Whether an error means that the kernel lacks an address family: it lacks the request (`EOPNOTSUPP`) or the family of
- * rules (`EAFNOSUPPORT`).
+ * Reports whether an error means that the kernel lacks an address family. The kernel then lacks the request
+ * (`EOPNOTSUPP`) or the family of rules (`EAFNOSUPPORT`).
  */
 export function isNoFamily(error: unknown): boolean {
   return isErrno(error, ...NO_FAMILY)
@@ -22,8 +22,8 @@ function isInternet(family: number | undefined): boolean {
 }
 
 /**
- * Lists one address family, or both, and keeps the results of `pick`. The list is empty for a family that the kernel
- * lacks: the kernel refuses it, or answers with the lists of the other families. Throws `NetlinkError`.
+ * Lists one address family, or both, and returns the results of `pick`. Returns an empty list for a family that the
+ * kernel lacks: such a kernel refuses the request, or answers with entries of other families. Throws `NetlinkError`.
  */
 export function dumpFamily<T>(
   route: NetlinkSocket,
@@ -31,7 +31,7 @@ export function dumpFamily<T>(
   request: Request,
   pick: (message: Message) => T | undefined,
 ): T[] {
-  // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family. Multicast routes have other families.
+  // struct rtmsg, ifaddrmsg, ndmsg and fib_rule_hdr begin with the family. Multicast routes have other family numbers.
   const pickOwn = (message: Message) => {
     const found = message.payload[0]
     return (family === undefined ? isInternet(found) : found === family) ? pick(message) : undefined

@@ -9,13 +9,13 @@ const RTM_NEWTFILTER = 44
 const RTM_DELTFILTER = 45
 const RTM_GETTFILTER = 46
 
-/** The protocol of a filter's packets, <linux/if_ether.h>. */
+/** The protocol of the packets that a filter examines, <linux/if_ether.h>. */
 export const filterProtocols = { all: ETH_P_ALL, ip: ETH_P_IP, ipv6: ETH_P_IPV6 } as const
 
-/** A filter to add: the kernel chooses its handle. */
+/** A filter to add. The kernel chooses its handle. */
 export interface FilterSpec<K extends FilterKind = "u32"> {
   kind: K
-  /** The handle of its qdisc, or one of its hooks. */
+  /** The handle of the filter's qdisc, or one of the qdisc's hooks. */
   parent: number
   protocol: number
   /** Lower priorities are evaluated first. */
@@ -30,9 +30,12 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** A chain other than 0: its filters see packets that an action of another filter sends there. */
+  /**
+   * The chain of the filter, if it is not 0. Such a filter sees only packets that an action of another filter sends to
+   * the chain.
+   */
   chain?: number
-  /** The options, for known kinds. */
+  /** The options; undefined for a kind that is not in `filterKinds`. */
   options?: FilterOptions<"u32"> & FilterOptions<"bpf">
 }
 
@@ -48,15 +51,16 @@ export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Na
 }
 
 /**
- * Returns the filters below a qdisc or at a hook, like `tc filter show dev LINK parent PARENT`; empty if the parent
- * does not exist.
+ * Returns the filters of a qdisc or a hook, like `tc filter show dev LINK parent PARENT`. Returns an empty list if the
+ * parent does not exist.
  */
 export function listFilters(route: NetlinkSocket, device: NamedLink, parent: number): Filter[] {
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
     const { header, attributes } = trafficPayload.decode(message.payload)
     const { kind = "", options, chain = 0 } = attributes
-    // The kernel first sends what all filters of one priority share, without a handle; for u32 then its hash table.
+    // The kernel first sends an entry without a handle for all filters of one priority, and for u32 then the hash
+    // table.
     if (header.handle === 0 || (kind === "u32" && (header.handle & 0xfff) === 0)) return undefined
     return {
       kind,
@@ -71,8 +75,8 @@ export function listFilters(route: NetlinkSocket, device: NamedLink, parent: num
 }
 
 /**
- * Deletes one filter, like `tc filter del … handle HANDLE u32`; with handle 0 all of its priority, like `tc filter del
- * … prio 1`. Throws `ENOENT` if it does not exist.
+ * Deletes one filter, like `tc filter del … handle HANDLE u32`. With handle 0, deletes all filters of its priority,
+ * like `tc filter del … prio 1`. Throws `ENOENT` if the filter does not exist.
  */
 export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Filter): void {
   const { kind, handle, parent } = filter
@@ -80,7 +84,10 @@ export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Fi
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
 }
 
-/** Returns the links to which a filter redirects packets; 0 for a link that no longer exists. */
+/**
+ * Returns the indexes of the links to which a filter redirects packets. The index is 0 for a link that no longer
+ * exists.
+ */
 export function redirectsOf({ options }: Filter): number[] {
   return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
 }

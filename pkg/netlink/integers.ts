@@ -1,7 +1,7 @@
 import { type Codec, codec, DecodeError, type Infer } from "./codec.ts"
 import type { Output } from "./output.ts"
 
-/** A codec that also reads and writes at an offset: fields of structs, lengths in headers. */
+/** A codec that also reads and writes at an offset, for fields of structs and lengths in headers. */
 export interface FixedCodec<T> extends Codec<T> {
   readonly size: number
   put(value: T, into: Uint8Array, at: number): void
@@ -28,8 +28,8 @@ function unfit(value: number, min: number, max: number): RangeError {
   return new RangeError(`${value} does not fit: expected ${min} to ${max}`)
 }
 
-// Each is unrolled: a loop over the bytes, or a call for a part, costs an ADD 3 % more instructions. Bytes beyond the
-// end are undefined, which counts as 0 in bit operations.
+// Each codec is unrolled, because a loop over the bytes, or a function call for each half, costs an ADD 3 % more
+// instructions. Bytes beyond the end are undefined, which bit operations treat as 0.
 
 export const u8 = fixed<number>(
   1,
@@ -129,7 +129,7 @@ export type StructFields = Record<string, FixedCodec<number> | FixedCodec<bigint
 type StructValue<F extends StructFields> = { [K in keyof F]: Infer<F[K]> }
 type PartialStruct<F extends StructFields> = { [K in keyof F]?: Infer<F[K]> | undefined }
 
-/** A struct as a codec. Fields that are missing in a value are 0. */
+/** The codec of a C struct. A field that is missing in a value is encoded as 0. */
 export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
   readonly size: number
   /** The offset of each field in bytes. */
@@ -138,7 +138,7 @@ export interface Struct<F extends StructFields> extends Codec<StructValue<F>> {
   encode(value: PartialStruct<F>): Uint8Array
 }
 
-/** A C struct of integers without padding, in the order of its fields. */
+/** Returns the codec of a C struct of integers without padding. The fields are encoded in the given order. */
 export function struct<const F extends StructFields>(fields: F): Struct<F> {
   const layout: (FixedCodec<unknown> & { name: string; at: number })[] = []
   let size = 0

@@ -12,7 +12,10 @@ const [XFRMA_TMPL, XFRMA_MARK, XFRMA_IF_ID] = [5, 21, 31]
 const XFRM_POLICY_BLOCK = 1
 const XFRM_USERPOLICY_BLOCK = 1
 
-/** `XFRM_POLICY_IN`, `_OUT`, `_FWD`. Policies of sockets have greater numbers and are left out. */
+/**
+ * The names of `XFRM_POLICY_IN`, `_OUT` and `_FWD`, in this order. Policies of single sockets have greater numbers and
+ * are left out.
+ */
 const directions = ["in", "out", "fwd"] as const
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
@@ -20,7 +23,9 @@ const families: readonly Family[] = [AF_INET, AF_INET6]
 /** The direction of a policy, as `ip xfrm policy` calls it. */
 export type IpsecDirection = (typeof directions)[number]
 
-/** struct xfrm_userpolicy_info: a selector, which begins with the addresses, lifetimes, and the fields after them. */
+/**
+ * struct xfrm_userpolicy_info: a selector, lifetimes, and further fields. The selector begins with the two addresses.
+ */
 const ADDRESS = 16
 const selectorRest = struct({
   dport: u16be,
@@ -41,16 +46,16 @@ const policyRest = struct({ priority: u32, index: u32, direction: u8, action: u8
 const POLICY_REST = 152
 const POLICY_SIZE = 168
 
-/** struct xfrm_user_tmpl: the destination, struct xfrm_id, and the fields after the source. */
+/** struct xfrm_user_tmpl: struct xfrm_id with the destination, the family, the source, and further fields. */
 const TEMPLATE_SIZE = 64
 const templateRest = struct({ reqid: u32, mode: u8, share: u8, optional: u8, pad: u8 })
 const [TEMPLATE_PROTOCOL, TEMPLATE_REST] = [20, 44]
 
-/** struct xfrm_usersa_info: after selector, struct xfrm_id, source, lifetimes and statistics. */
+/** struct xfrm_usersa_info: a selector, struct xfrm_id, the source, lifetimes, statistics, and further fields. */
 const [STATE_DST, STATE_PROTOCOL, STATE_REQID] = [56, 76, 208]
 const stateRest = struct({ reqid: u32, family: u16, mode: u8 })
 
-/** The protection that a policy demands of a packet, and whether a packet without it is accepted. */
+/** The IPsec protection that a policy requires of a packet. A packet without it is accepted if `isOptional`. */
 export interface IpsecTemplate {
   readonly dst: Uint8Array
   /** IPPROTO_ESP, IPPROTO_AH, … */
@@ -60,38 +65,38 @@ export interface IpsecTemplate {
   readonly isOptional: boolean
 }
 
-/** An IPsec policy of the host. */
+/** An IPsec policy of a network namespace. */
 export interface IpsecPolicy {
   readonly family: Family
   readonly direction: IpsecDirection
   readonly src: Cidr
   readonly dst: Cidr
-  /** The lower number has precedence. */
+  /** A policy with a lower number has precedence. */
   readonly priority: number
   readonly index: number
   readonly isBlocking: boolean
   readonly templates: readonly IpsecTemplate[]
-  /** Applies only to packets of one protocol, port, interface or mark. */
+  /** The policy applies only to packets with a certain protocol, port, interface or mark. */
   readonly isNarrow: boolean
 }
 
-/** A security association: applies a template to packets. */
+/** A security association, which gives packets the protection of a template. */
 export type IpsecState = Omit<IpsecTemplate, "isOptional">
 
 /** The IPsec configuration of a namespace. */
 export interface Ipsec {
-  /** In the kernel's order of evaluation. */
+  /** The policies in the order in which the kernel evaluates them. */
   readonly policies: readonly IpsecPolicy[]
   readonly states: readonly IpsecState[]
-  /** The directions in which packets without a policy are dropped. */
+  /** The directions in which the kernel drops packets that match no policy. */
   readonly blockedByDefault: readonly IpsecDirection[]
 }
 
 const none: Ipsec = { policies: [], states: [], blockedByDefault: [] }
 
 /**
- * Lists policies and states, like `ip xfrm policy` and `ip xfrm state`; empty on a kernel without them. Throws
- * `NetlinkError`.
+ * Returns the policies and states of the thread's namespace, like `ip xfrm policy` and `ip xfrm state`. Returns empty
+ * lists on a kernel without IPsec. Throws `NetlinkError`.
  */
 export function readIpsec(): Ipsec {
   try {
@@ -103,21 +108,25 @@ export function readIpsec(): Ipsec {
   }
 }
 
-/** Like `readIpsec`, by an open socket. */
+/** Like `readIpsec`, on an open socket. */
 export function listIpsec(socket: Pick<NetlinkSocket, "dump" | "get">): Ipsec {
   const payload = new Uint8Array(0)
   const policies = socket.dump({ type: XFRM_MSG_GETPOLICY, what: "list IPsec policies", payload }, (answer) =>
     readPolicy(answer.payload),
   )
   const blockedByDefault = readDefaults(socket)
-  // Without a policy no packet needs a state, and there may be thousands of states.
+  // There may be thousands of states. They are read only if a policy has a template, because otherwise no packet needs
+  // a state.
   const hasTemplates = policies.some(({ templates }) => templates.length > 0)
   const request = { type: XFRM_MSG_GETSA, what: "list IPsec states", payload }
   const states = hasTemplates ? socket.dump(request, (answer) => readState(answer.payload)) : []
   return { policies: policies.sort((a, b) => a.priority - b.priority), states, blockedByDefault }
 }
 
-/** struct xfrm_userpolicy_default: in, fwd, out; missing in kernels before 5.14. */
+/**
+ * Returns the directions whose default in struct xfrm_userpolicy_default (in, fwd, out) is to block; none on kernels
+ * before 5.14.
+ */
 function readDefaults(socket: Pick<NetlinkSocket, "get">): IpsecDirection[] {
   const request = { type: XFRM_MSG_GETDEFAULT, what: "find the default IPsec policy", payload: new Uint8Array(3) }
   try {
@@ -189,7 +198,7 @@ function readState(payload: Uint8Array): IpsecState | undefined {
   return { dst, protocol: payload[STATE_PROTOCOL] ?? 0, reqid, isTunnel: mode === 1 }
 }
 
-/** An xfrm_address_t has room for both families. */
+/** Returns the address in an xfrm_address_t, which has room for an address of either family. */
 function addressAt(bytes: Uint8Array, at: number, family: Family): Uint8Array {
   return bytes.slice(at, at + (family === AF_INET ? 4 : 16))
 }

@@ -6,15 +6,15 @@ import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
 /**
- * The number of links that one request deletes. It takes the kernel some 50 ms, during which other changes of links
- * wait.
+ * The number of links that one request deletes. The request takes the kernel some 50 ms, during which no other process
+ * can change links.
  */
 const BATCH = 500
 
 /**
- * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`: the kernel waits for
- * RCU once instead of 25 ms for each. Links that no longer exist are ignored. Throws `NetlinkError`, `ETIME` if the
- * socket's budget ends before the last one.
+ * Deletes links, like `ip link set NAME group GROUP` for each and then `ip link del group GROUP`. The kernel then waits
+ * for RCU once, instead of 25 ms for each link. Links that no longer exist are ignored. Throws `NetlinkError`, `ETIME`
+ * if the socket's budget ends before the last link.
  */
 export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): void {
   route.spend(() => {
@@ -27,26 +27,29 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
 }
 
 /**
- * Deletes links one by one, also in the namespace with this `nsid`, where links cannot get a group. Throws like
- * `deleteLinks`.
+ * Deletes links one by one, with `nsid` in the namespace of this nsid, where links cannot be put into a group. Throws
+ * like `deleteLinks`.
  */
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
-    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes the links of a namespace some time after the namespace
+    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes the links of a deleted namespace with a delay
   }
 }
 
-/** Returns false if the group has a link that cannot be deleted, such as `lo`; then nothing was deleted. */
+/**
+ * Deletes links with one request. Returns false and deletes nothing if the group contains a link that cannot be
+ * deleted, such as `lo`.
+ */
 function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[]): boolean {
   const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   const what = `delete ${links.length} links`
   const payloads = links.map(({ index }) => linkPayload.encode({ index }, { group }))
-  const last = payloads.length - 1 // its answer comes after all of them
+  const last = payloads.length - 1 // the kernel acknowledges the last request after it has executed all others
   const requests = payloads.map((payload, at) => {
     return { type: RTM_NEWLINK, flags: at === last ? NLM_F_ACK : 0, what, payload }
   })
-  unlessErrno(() => route.transact(requests), "ENODEV") // one was deleted; the others are in the group
+  unlessErrno(() => route.transact(requests), "ENODEV") // ENODEV: a link no longer exists; all others are in the group
   const payload = linkPayload.encode({}, { group })
   try {
     route.execute({ type: RTM_DELLINK, what, payload })

@@ -19,7 +19,7 @@ import type { NetlinkSocket } from "./socket.ts"
 export const RTM_NEWLINK = 16
 export const RTM_DELLINK = 17
 
-/** A link to create, of one of `linkKinds`. The kernel chooses undefined properties. */
+/** A link to create, of one of `linkKinds`. The kernel chooses values for properties that are undefined. */
 export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent {
   kind: K
   data?: LinkData<K> | undefined
@@ -28,7 +28,7 @@ export interface LinkSpec<K extends LinkKind = LinkKind> extends LinkEnd, Parent
 interface Parent {
   /** The link below this one: the parent of a VLAN, a macvlan or an ipvlan. */
   parent?: Ifindex | undefined
-  /** The nsid of that link's namespace, if it is not the socket's own. */
+  /** The nsid of the parent's namespace, if it is not the socket's own. */
   parentNsid?: number | undefined
 }
 
@@ -47,28 +47,28 @@ export interface LinkEnd {
 }
 
 /**
- * Creates a link, like `ip link add link PARENT name NAME type KIND`, in one request with its final name, MAC and MTU,
- * and directly in its namespace. Throws `EEXIST` when the name is taken there.
+ * Creates a link, like `ip link add link PARENT name NAME type KIND`. One request sets the final name, MAC and MTU, and
+ * creates the link directly in its namespace. Throws `EEXIST` if the name is taken there.
  */
 export function addLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>): void {
   route.execute(toAdd(spec))
 }
 
 /**
- * Creates a link together with its alias: both requests travel in one datagram, which the kernel processes completely
- * even if the process is killed. Throws `EEXIST` if the name is taken; the existing link then has the alias.
+ * Creates a link and sets its alias. Both requests travel in one datagram, which the kernel processes completely even
+ * if the process is killed. Throws `EEXIST` if the name is taken; the existing link then has the new alias.
  */
 export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: LinkSpec<K>, alias: string): void {
   try {
-    // Refusals come one by one, and the acknowledgement of the last request comes after them.
+    // Each request can be refused by itself. The acknowledgement of the last request arrives after the refusals.
     route.transact([toAdd(spec), { ...toSetLink(spec.name, { alias }), flags: NLM_F_ACK }])
   } catch (error) {
-    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // the alias may have been refused, or the answer lost
+    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // the link may exist: the alias was refused, or the answer was lost
     throw error
   }
 }
 
-/** Deletes a link while undoing after another error, which a new error must not hide. */
+/** Deletes a link if it exists, and ignores errors: they would hide the error that is being handled. */
 function tryDelete(route: NetlinkSocket, name: string): void {
   try {
     const left = findLink(route, name)
@@ -86,9 +86,9 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
 }
 
 /**
- * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`; with an alias by
+ * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`, with `alias` by
  * `addAliasedLink`. Throws `EEXIST` if a name is taken; then neither end exists. The kernel ignores a master of the
- * peer here, and refuses `up` for it: it has no other end yet.
+ * peer here, and refuses `up` for the peer, which has no other end yet.
  */
 export function addVeth(
   route: NetlinkSocket,
@@ -110,27 +110,29 @@ function attributesOf(link: LinkEnd & Parent) {
 export interface LinkChange {
   up?: boolean
   promiscuous?: boolean
-  /** Receives all multicast frames, `ip link set NAME allmulticast on`. */
+  /** Receives all multicast frames, like `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
-  /** All flags of `LINK_OPTIONS`; flags that are not given are cleared. */
+  /** The new value of all flags in `LINK_OPTIONS`. Flags that are not in it are cleared. */
   options?: number
   name?: string
   mac?: string | undefined
   mtu?: number | undefined
-  /** 0 removes the link from its master. */
+  /** The index of the new master; 0 removes the link from its master. */
   master?: Ifindex | 0 | undefined
   txQueueLength?: number
   alias?: string
   netnsFd?: number
-  /** The index in the namespace of `netnsFd`; kernels before 5.12 choose one. */
+  /** The index of the link in the namespace of `netnsFd`. Kernels before 5.12 ignore it and choose one. */
   newIndex?: Ifindex
-  /** The kernel accepts only the change from unknown to up, and only while the link has carrier. */
+  /**
+   * The operational state. The kernel accepts only the change from unknown to up, and only while the link has carrier.
+   */
   operState?: typeof OperState.Up
 }
 
 /**
- * Changes a link, given as itself or by name, all at once, like `ip link set`. Throws `ENODEV` when the link does not
- * exist.
+ * Changes attributes of a link in one request, like `ip link set`. The link is given by its name or index. Throws
+ * `ENODEV` if it does not exist.
  */
 export function setLink(route: NetlinkSocket, which: string | NamedLink, change: LinkChange): void {
   route.execute(toSetLink(which, change))
@@ -139,7 +141,7 @@ export function setLink(route: NetlinkSocket, which: string | NamedLink, change:
 /** Returns the request of `setLink`, for `executeAll`. */
 export function toSetLink(which: string | NamedLink, change: LinkChange): Request {
   const { up, promiscuous, allMulticast, options, ...attributes } = change
-  // Written out, since every ADD changes several links: a loop over the flags is a tenth of the work.
+  // Not a loop over the flags: every ADD changes several links, and a loop takes a tenth of the time for the request.
   const known = (up === undefined ? 0 : IFF_UP) | (promiscuous === undefined ? 0 : IFF_PROMISC)
   const mask = known | (allMulticast === undefined ? 0 : IFF_ALLMULTI) | (options === undefined ? 0 : LINK_OPTIONS)
   const on = (up ? IFF_UP : 0) | (promiscuous ? IFF_PROMISC : 0) | (allMulticast ? IFF_ALLMULTI : 0)
@@ -154,8 +156,8 @@ export function toSetLink(which: string | NamedLink, change: LinkChange): Reques
 }
 
 /**
- * Deletes a link, and the peer of a veth, like `ip link del`; in the namespace with this `nsid`, if given. Throws
- * `ENODEV` if the link does not exist.
+ * Deletes a link, like `ip link del`; a veth together with its peer. With `nsid`, the link is in the namespace of this
+ * nsid. Throws `ENODEV` if the link does not exist.
  */
 export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
@@ -168,15 +170,15 @@ const RTM_DELLINKPROP = 109
 
 /**
  * Adds alternative names to a link, like `ip link property add dev NAME altname …`. Throws `EEXIST` if a link of the
- * namespace has one of them; the names before it have been added then.
+ * namespace already has one of the names; the names before that one have been added.
  */
 export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
   changeAltNames(route, link, altNames, RTM_NEWLINKPROP)
 }
 
 /**
- * Deletes alternative names of a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` if it does not
- * have one of them.
+ * Deletes alternative names of a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` if the link does
+ * not have one of them.
  */
 export function deleteAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
   changeAltNames(route, link, altNames, RTM_DELLINKPROP)

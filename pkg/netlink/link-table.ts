@@ -16,7 +16,7 @@ export const IFF_MULTICAST = 0x1000
 /** The flags of `ip link set NAME arp|promisc|allmulticast|multicast on|off`. */
 export const LINK_OPTIONS = IFF_NOARP | IFF_PROMISC | IFF_ALLMULTI | IFF_MULTICAST
 
-/** RFC 2863 states in `IFLA_OPERSTATE`; veth pairs whose peer is down say "lowerlayerdown". */
+/** RFC 2863 states in `IFLA_OPERSTATE`. A veth whose peer is down is in the state "lowerlayerdown". */
 export const OperState = {
   Unknown: 0,
   NotPresent: 1,
@@ -54,7 +54,7 @@ export const linkInfo = attrs({
   slaveData: [5, bytes],
 })
 
-/** The attributes that the plugins read or write; others, such as struct rtnl_link_stats64, are left out. */
+/** The attributes of links that the plugins read or write. Others, such as struct rtnl_link_stats64, are left out. */
 export const linkAttributes = attrs({
   mac: [1, mac], // IFLA_ADDRESS
   broadcast: [2, mac],
@@ -62,7 +62,9 @@ export const linkAttributes = attrs({
   mtu: [4, u32],
   /** The kind of the root qdisc, such as "noqueue" by default. */
   qdisc: [6, text],
-  /** The peer of a veth, the parent of a VLAN or macvlan: an index, in `linkNetnsId`'s namespace. */
+  /**
+   * The index of the veth's peer, or of the parent of a VLAN or macvlan. It counts in the namespace of `linkNetnsId`.
+   */
   link: [5, i32],
   master: [10, u32],
   txQueueLength: [13, u32],
@@ -72,7 +74,7 @@ export const linkAttributes = attrs({
   group: [27, u32],
   netnsFd: [28, u32],
   extMask: [29, u32],
-  promiscuity: [30, u32], // the number of users that want the link to be promiscuous
+  promiscuity: [30, u32], // the number of users that need the link to be promiscuous
   txQueues: [31, u32],
   rxQueues: [32, u32],
   carrier: [33, u8],
@@ -81,10 +83,10 @@ export const linkAttributes = attrs({
   portName: [38, text], // IFLA_PHYS_PORT_NAME: the port of a device with several ports
   targetNetnsId: [46, i32], // only in requests: the namespace of the link
   xdp: [43, bytes], // IFLA_XDP
-  newIndex: [49, i32], // only in requests that move a link: the index that it gets there, since Linux 5.12
+  newIndex: [49, i32], // only in requests that move a link: its index in the new namespace, since Linux 5.12
   altNames: [52, listOf(53, nameText)], // IFLA_PROP_LIST of IFLA_ALT_IFNAME
   altName: [53, nameText], // only in requests
-  permanentMac: [54, mac], // the address of the hardware
+  permanentMac: [54, mac], // the permanent address of the hardware
   parentName: [56, text], // IFLA_PARENT_DEV_NAME since Linux 5.14: the device on its bus, such as 0000:03:00.0
   parentBus: [57, text], // IFLA_PARENT_DEV_BUS_NAME: "pci", "virtio", …
   allMulti: [61, u32],
@@ -107,7 +109,9 @@ const {
   xdp,
 } = linkAttributes.fields
 
-/** The number of `net.ipv4.conf.NAME.arp_ignore` in `IFLA_INET_CONF`, from 1: `IPV4_DEVCONF_*`, <linux/ip.h>. */
+/**
+ * The number of `net.ipv4.conf.NAME.arp_ignore` in `IFLA_INET_CONF`, counted from 1: `IPV4_DEVCONF_*`, <linux/ip.h>.
+ */
 const IPV4_DEVCONF_ARP_IGNORE = 19
 const arpIgnore: Codec<number> = codec(
   () => {},
@@ -115,7 +119,10 @@ const arpIgnore: Codec<number> = codec(
 )
 const known = { keepsUnknown: false }
 
-/** The attributes that the tools read of each link of a node, which has hundreds: a fraction of the decoding. */
+/**
+ * The attributes that the tools read of each link. A node has hundreds of links; decoding these few takes a fraction of
+ * the time for all.
+ */
 export const briefLinkAttributes = attrs(
   {
     ...{ mac: address, name, mtu, qdisc, link, master, operState, alias, carrier, linkNetnsId, xdp },
@@ -127,10 +134,10 @@ export const briefLinkAttributes = attrs(
 )
 export const briefLinkPayload = payloadOf(linkHeader, briefLinkAttributes)
 
-/** `IFLA_PROTINFO` of family AF_BRIDGE: the settings of a port, like `bridge link set`. */
+/** `IFLA_PROTINFO` of family AF_BRIDGE: the settings of a port that `bridge link set` changes. */
 export const bridgePortAttributes = attrs({ name: [3, text], master: [10, u32], port: [12, bridgePortData] })
 
-/** The peer in the request that creates a veth pair: an ifinfomsg, and the peer's attributes. */
+/** The peer in the request that creates a veth pair: struct ifinfomsg, then the peer's attributes. */
 const vethPeer: Codec<Infer<typeof linkAttributes>> = codec(
   (attributes, to) => {
     linkHeader.append({}, to)
@@ -150,8 +157,8 @@ export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
 export const vlanProtocols = { "802.1q": 0x8100, "802.1ad": 0x88a8 } as const
 
 /**
- * The kinds of links that plugins create, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. The data of other kinds is
- * kept as bytes.
+ * The kinds of links that plugins create, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. The data of a link of
+ * another kind is kept as bytes.
  */
 export const linkKinds = {
   bridge: bridgeData,

@@ -23,13 +23,13 @@ import type { NetlinkSocket } from "./socket.ts"
 export const RTM_GETLINK = 18
 /** <asm-generic/errno-base.h> */
 const ENODEV = 19
-/** Leaves the IPv6 counters out of the answer: they are many bytes that nothing here reads. */
+/** Leaves the IPv6 counters out of the answer: they take many bytes, and no caller reads them. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
 /** The number of a link, unique in its namespace. */
 export type Ifindex = number & { readonly __brand: "Ifindex" }
 
-/** A link by its index, with its name for errors. */
+/** A link given by its index. The name is only for error messages. */
 export type NamedLink = Pick<Link, "index" | "name">
 
 /** A link as the kernel describes it. */
@@ -42,17 +42,17 @@ export interface Link {
   type: number
   mac: string
   mtu: number
-  /** "veth", "bridge", …; empty for devices that were not created by netlink. */
+  /** "veth", "bridge", …; empty for a device that was not created by netlink. */
   kind: string
   attributes: Infer<typeof linkAttributes>
 }
 
-/** A link with fewer attributes. */
+/** A link with only the attributes that the tools read. */
 export interface BriefLink extends Omit<Link, "attributes"> {
   attributes: Omit<Infer<typeof briefLinkAttributes>, "unknown">
 }
 
-/** Returns the `IFLA_INFO_DATA` of a link of this kind; undefined for a link of another kind. */
+/** Returns the `IFLA_INFO_DATA` of a link of the given kind; undefined for a link of another kind. */
 export function linkData<K extends LinkKind>(
   { kind: found, attributes }: Pick<BriefLink, "kind" | "attributes">,
   kind: K,
@@ -62,31 +62,37 @@ export function linkData<K extends LinkKind>(
   return readAnswer(`read the attributes of a link of kind ${kind}`, () => linkKinds[kind].decode(data)) as LinkData<K>
 }
 
-/** `IFLA_INET6_CONF` in the link's data for AF_INET6: settings by the numbers of `DEVCONF_*`, <linux/ipv6.h>. */
+/**
+ * `IFLA_INET6_CONF` in the AF_INET6 part of `IFLA_AF_SPEC`: an array of settings, indexed by `DEVCONF_*`,
+ * <linux/ipv6.h>.
+ */
 const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
 const DEVCONF_ACCEPT_RA = 3
 
 /**
- * Whether a link takes routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without
- * IPv6.
+ * Reports whether a link accepts routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False
+ * without IPv6.
  */
 export function acceptsRa({ attributes }: Link): boolean {
   const { inet6 } = familySettings.decode(attributes.perFamily ?? new Uint8Array())
   return i32.get(inet6?.settings ?? new Uint8Array(), 4 * DEVCONF_ACCEPT_RA) !== 0
 }
 
-/** Looks up a link by its name (or an alternative one) or index, like `ip link show`. Throws `ENODEV`. */
+/** Returns a link by its name, an alternative name, or its index, like `ip link show`. Throws `ENODEV`. */
 export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
   return route.get(lookUp(which), readLink)
 }
 
 /** Like `getLink`, but returns undefined if the link does not exist. */
 export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
-  if (typeof which === "string" && which.includes("\0")) return undefined // a NUL ends a name: no name contains one
+  if (typeof which === "string" && which.includes("\0")) return undefined // no name contains a NUL, and the kernel would ignore the text after it
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/** Returns a link of the namespace with this nsid; undefined if either no longer exists. Throws `NetlinkError`. */
+/**
+ * Returns a link of the namespace with this nsid; undefined if the link or the namespace no longer exists. Throws
+ * `NetlinkError`.
+ */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }
@@ -96,23 +102,23 @@ function lookUp(which: string | Ifindex, nsid?: number): Request {
   const index = typeof which === "number" ? which : 0
   const what = `find link ${name === undefined ? `number ${index}` : JSON.stringify(name)}`
   if (name?.includes("\0")) throw new NetlinkError(what, ENODEV)
-  // A longer name can only be an alternative one.
+  // A longer name can only be an alternative name.
   const attributes = name === undefined ? {} : encodeUtf8(name).length >= IFNAMSIZ ? { altName: name } : { name }
   const asked = { ...attributes, targetNetnsId: nsid, extMask: RTEXT_FILTER_SKIP_STATS }
   const payload = linkPayload.encode({ index }, asked)
   return { type: RTM_GETLINK, what, payload }
 }
 
-/** Criteria by which the kernel selects links: kind and master. Kernels before 4.6 ignore them. */
+/** The kind and the master by which the kernel selects links. Kernels before 4.6 ignore both. */
 export interface LinkFilter {
   kind?: string
   master?: Ifindex
 }
 
 /**
- * Returns the links of the namespace, like `ip link show type KIND`: all, or the wanted ones. On a host with hundreds
- * of links and containers that come and go, the list may change during each attempt. Then the result is the union of
- * all attempts: every link that existed all the time, and some that no longer exist.
+ * Returns the links of the namespace, like `ip link show type KIND`: all of them, or those that match. On a host with
+ * hundreds of links, the list may change during every attempt to read it. The result then is the union of all attempts.
+ * It contains every link that existed all the time, and possibly some that no longer exist.
  */
 export function listLinks(
   route: NetlinkSocket,
@@ -123,15 +129,15 @@ export function listLinks(
 }
 
 /**
- * Returns all links of the namespace, or of the one with an nsid, with fewer attributes. Empty if that one no longer
- * exists.
+ * Returns all links of the namespace with fewer attributes. With `nsid`, returns those of another namespace, or an
+ * empty list if it no longer exists.
  */
 export function listBriefLinks(route: NetlinkSocket, nsid?: number): BriefLink[] {
   const list = () => listLinksOf(route, nsid, readBriefLink)
   return nsid === undefined ? list() : (unlessErrno(list, "EINVAL") ?? [])
 }
 
-/** Lists the links of the namespace with this nsid; empty when it no longer exists. */
+/** Returns the links of the namespace with this nsid; an empty list if it no longer exists. */
 export function listLinksInside(
   route: NetlinkSocket,
   nsid: number,
@@ -141,7 +147,10 @@ export function listLinksInside(
   return unlessErrno(() => listLinksOf(route, nsid, readLink, isWanted, filter), "EINVAL") ?? []
 }
 
-/** The number of dumps if links change during each. A link missing in three dumps does not exist. */
+/**
+ * The number of times that the list of links is read if it changes during each. A link missing in three lists does not
+ * exist.
+ */
 const LIST_ATTEMPTS = 3
 
 function listLinksOf<T extends BriefLink>(

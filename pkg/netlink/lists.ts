@@ -15,13 +15,16 @@ import {
   readDone,
 } from "./message.ts"
 
-/** Reading more of a list than this costs more than another socket: some 160 elements of a set. */
+/**
+ * The number of bytes of a list, some 160 elements of a set, beyond which opening another socket takes less time than
+ * reading on.
+ */
 const ENOUGH_OF_A_LIST = 16 << 10
 
 /** The number of attempts for a list that changes while it is read. */
 const ATTEMPTS = 10
 
-/** Lists of one socket (`NLM_F_DUMP`): the kernel sends them in several datagrams, and may interrupt them. */
+/** Reads lists (`NLM_F_DUMP`) on one socket. The kernel sends a list in several datagrams, and may interrupt it. */
 export class Lists {
   readonly #channel: Channel
   readonly #budget: Budget | undefined
@@ -32,9 +35,9 @@ export class Lists {
   }
 
   /**
-   * Ends a list after its first message. The kernel starts no other list on a socket before the end of this one, and
-   * produces another datagram of it at every receive. A list that does not end soon is therefore abandoned together
-   * with its socket.
+   * Ends a list of which only the first message is needed. The kernel starts no other list on a socket before the end
+   * of this one, and produces another datagram of it at every recv(2). A list that does not end soon is therefore
+   * abandoned together with its socket.
    */
   leave(first: Message, what: string): void {
     try {
@@ -54,7 +57,7 @@ export class Lists {
   }
 
   /**
-   * Returns the whole list: the results of `pick` for its messages, without undefined. Asks again if the list changed
+   * Returns the results of `pick` for all messages of the list, without undefined. Reads the list again if it changed
    * while it was read. Throws `NetlinkError`.
    */
   all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {
@@ -67,9 +70,9 @@ export class Lists {
   }
 
   /**
-   * After a lost answer the kernel may be in the middle of the list, and starts no other list before its end. The first
-   * list of a socket has datagrams of a page (`EMSGSIZE` for a longer entry), the next one has datagrams as large as
-   * the buffer of recv(2).
+   * Reads the list once, and again after a lost answer. The kernel may then still be sending the first list, and starts
+   * no other before its end. The first list of a socket is sent in datagrams of a page, in which a longer entry fails
+   * with `EMSGSIZE`. The next list is sent in datagrams as large as the buffer of recv(2).
    */
   #allOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     try {
@@ -81,8 +84,8 @@ export class Lists {
     try {
       return this.#once(request, pick)
     } catch (error) {
-      // ENOBUFS: the end of the first list took the room for the beginning of this one, which arrives after the end has
-      // been read.
+      // ENOBUFS: the end of the first list left no room in the socket for the beginning of this one. The kernel sends
+      // it after the end of the first list has been read.
       if (!isErrno(error, "EBUSY", "ENOBUFS")) throw error
     }
     this.#readToTheEnd(request.what)
@@ -113,7 +116,8 @@ export class Lists {
       if (outcome === undefined) continue
       const error = outcome.errno === 0 ? undefined : new NetlinkError(request.what, outcome.errno, outcome.extack)
       if (error && error.errno !== "EINTR") throw error
-      // A first entry longer than the buffer ends the list without an error. The buffer is larger by now.
+      // If the first entry is longer than the buffer, the kernel ends the list without an error. By now the buffer is
+      // larger.
       if (isEmpty && !isWide && !request.isShort) return this.#once(request, pick)
       return consistent && !error ? found : undefined
     }

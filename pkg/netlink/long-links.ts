@@ -2,25 +2,28 @@ import { align, HEADER, lengthAt, typeAt } from "./attrs.ts"
 import type { WholeCodec } from "./codec.ts"
 import { linkAttributes, linkHeader, linkInfo } from "./link-table.ts"
 
-/** The largest length that an attribute's header can hold. */
+/** The largest length that fits into an attribute's header. */
 export const MAX_LENGTH = 0xffff
 const IFLA_LINKINFO = 18
 const IFLA_PROP_LIST = 52
 const IFLA_ALT_IFNAME = 53
-/** `IFLA_INFO_DATA` of `IFLA_LINKINFO`: the settings of a kind. */
+/** `IFLA_INFO_DATA` in `IFLA_LINKINFO`: the settings that depend on the kind of the link. */
 const IFLA_INFO_DATA = 2
 
-/** Returns the attributes in a message so long that the length of an attribute may be wrong. Throws `DecodeError`. */
+/**
+ * Returns the attributes of a link from a message so long that an attribute's length may be cut to 16 bits. Throws
+ * `DecodeError`.
+ */
 export function decodeLongLink<A extends object>(payload: Uint8Array, table: WholeCodec<A>): A {
   return decodeAttributes(payload.subarray(linkHeader.size), table)
 }
 
 /**
- * Returns the attributes of a link. The kernel writes a nest of more than 64 KiB with its length cut to 16 bits, and a
- * container can create such nests: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and before Linux
- * 5.18 alternative names. After the wrong length follow bytes that the container chose, which look like attributes of
- * the kernel. They are not read: settings that may be so long are unknown, as is everything after them except the kind.
- * Throws `DecodeError`.
+ * Returns the attributes of a link. The kernel cuts the length of a nested attribute of more than 64 KiB to 16 bits,
+ * and a container can create such attributes: a macvlan with 6,000 source MACs, a VLAN with as many priorities, and
+ * before Linux 5.18 alternative names. After the wrong length come bytes that the container chose, which look like
+ * attributes of the kernel and must not be read. In such a message the settings of the kind, and all attributes after
+ * them, are left out of the result. Throws `DecodeError`.
  */
 export function decodeAttributes<A extends object>(found: Uint8Array, table: WholeCodec<A>): A {
   for (let at = 0; found.length - at > MAX_LENGTH; at = endAt(found, at)) {
@@ -35,7 +38,10 @@ export function decodeAttributes<A extends object>(found: Uint8Array, table: Who
   return table.decode(found)
 }
 
-/** The list ends at the first attribute that is not a name; names occur only in this list, not at the top level. */
+/**
+ * Returns the attributes around a list of alternative names whose length is wrong. The list ends at the first attribute
+ * that is not a name, because a name never occurs outside this list.
+ */
 function withLongList<A extends object>(found: Uint8Array, start: number, table: WholeCodec<A>): A {
   const altNames: string[] = []
   let at = start + HEADER
@@ -45,7 +51,7 @@ function withLongList<A extends object>(found: Uint8Array, start: number, table:
   return { ...table.decode(found.subarray(0, start)), ...table.decode(found.subarray(at)), altNames }
 }
 
-/** The offset of the next attribute. Throws `DecodeError` when the length of this one is wrong. */
+/** Returns the offset of the next attribute. Throws `DecodeError` if the length of the attribute at `at` is wrong. */
 function endAt(found: Uint8Array, at: number): number {
   return at + align(lengthAt(found, at))
 }

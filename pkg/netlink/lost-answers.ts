@@ -2,18 +2,18 @@ import { isErrno } from "../libc/mod.ts"
 import { NetlinkError, NLM_F_CREATE } from "./message.ts"
 
 /**
- * Marks a lost answer: the kernel had no memory for it, or does not answer. The kernel executes a request before
- * send(2) returns, so all of it may be done, or nothing. A query is sent again. So is a change, which may then be
- * refused because it is done already.
+ * Marks the error for a lost answer: the kernel had no memory for the answer, or sent none. The kernel executes a
+ * request before send(2) returns, so the change is made completely or not at all. Both queries and changes are sent
+ * again. The second copy of a change may be refused because the first was executed.
  */
 export const lost = { isLost: true }
 
-/** Whether an error means that the answer was lost. */
+/** Reports whether an error means that the answer was lost. */
 export function isLost(error: unknown): error is NetlinkError {
   return error instanceof NetlinkError && error.isLost
 }
 
-/** Asks the kernel again if its answer to a query was lost. */
+/** Calls `ask` for an answer to a query, and once more if the answer was lost. */
 export function retryLostAnswer<T>(ask: () => T): T {
   try {
     return ask()
@@ -24,12 +24,12 @@ export function retryLostAnswer<T>(ask: () => T): T {
 }
 
 /**
- * Whether a refusal shows that an earlier copy of the request was executed: the object to create exists, or the one to
- * delete does not.
+ * Reports whether a refusal shows that an earlier copy of the request was executed: the object to create exists, or the
+ * object to delete does not.
  */
 export function isAlreadyDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
   if (!(error instanceof NetlinkError)) return false
   if (flags & NLM_F_CREATE) return isErrno(error, "EEXIST")
-  const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> numbers requests in groups of four
+  const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> numbers requests in groups of four: NEW, DEL, GET, SET
   return deletes && isErrno(error, "ENODEV", "ENOENT", "ESRCH", "EADDRNOTAVAIL")
 }

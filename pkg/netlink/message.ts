@@ -23,7 +23,7 @@ export const NLMSG_OVERRUN = 4
 
 const HEADER = 16
 
-/** struct nlmsghdr without its length and its port, and the payload. */
+/** A netlink message: struct nlmsghdr without its length and port, and the payload. */
 export interface Message {
   type: number
   flags: number
@@ -31,7 +31,7 @@ export interface Message {
   payload: Uint8Array
 }
 
-/** Appends a message to a datagram: header, payload, padding. The kernel fills in the port. */
+/** Appends a message to a datagram: header, payload, padding. The port is left to the kernel. */
 export function appendMessage({ type, flags, sequence, payload }: Message, to: Output): void {
   const start = to.end
   const room = to.reserve(HEADER)
@@ -45,7 +45,7 @@ export function appendMessage({ type, flags, sequence, payload }: Message, to: O
   to.align()
 }
 
-/** One message as bytes. */
+/** Returns one message as bytes. */
 export function encodeMessage(type: number, flags: number, sequence: number, payload: Uint8Array): Uint8Array {
   return encoded(appendMessage, { type, flags, sequence, payload })
 }
@@ -60,7 +60,7 @@ export function readMessages(datagram: Uint8Array): Message[] {
       throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
     }
     messages.push({
-      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // written out: a list has thousands of them
+      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // inline, because a list has thousands of messages
       flags: (datagram[at + 6] as number) | ((datagram[at + 7] as number) << 8),
       sequence: u32.get(datagram, at + 8),
       payload: datagram.subarray(at + HEADER, at + length),
@@ -70,22 +70,24 @@ export function readMessages(datagram: Uint8Array): Message[] {
   return messages
 }
 
-/** struct nlmsgerr up to the request that it answers. `error` is a negative errno; 0 acknowledges. */
+/**
+ * struct nlmsgerr, up to the header of the answered request. `error` is a negative errno, or 0 for an acknowledgement.
+ */
 const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
 
 /** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */
 const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
 
 /**
- * The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's text if it has
- * any.
+ * The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's explanation if
+ * there is one.
  */
 export interface Acknowledgement {
   errno: number
   extack?: string
 }
 
-/** Reads an `NLMSG_ERROR` message: extended acks follow the request, which is cut to its header when capped. */
+/** Decodes an `NLMSG_ERROR` message. Extended acks follow the request, or only its header if the kernel capped it. */
 export function readAcknowledgement(message: Message): Acknowledgement {
   const { payload } = message
   const header = errorHeader.read(payload, 0, Math.min(errorHeader.size, payload.length))
@@ -96,7 +98,7 @@ export function readAcknowledgement(message: Message): Acknowledgement {
   }
 }
 
-/** Reads an `NLMSG_DONE` message: the outcome of a dump, which old kernels leave out. */
+/** Decodes an `NLMSG_DONE` message: the outcome of a list. Old kernels do not report an outcome. */
 export function readDone(message: Message): Acknowledgement {
   if (message.payload.length < 4) return { errno: 0 }
   return { errno: 0 - i32.get(message.payload, 0), ...extackIn(message, 4) }
@@ -109,25 +111,27 @@ function extackIn(message: Message, start: number): { extack?: string } {
   return ack.missingType !== undefined ? { extack: `attribute ${ack.missingType} is missing` } : {}
 }
 
-/** Bytes of struct nfgenmsg: family, version, resource. */
+/** The size in bytes of struct nfgenmsg: family, version, resource. */
 export const NFGENMSG_SIZE = 4
 
-/** Returns struct nfgenmsg, <linux/netfilter/nfnetlink.h>, which every netfilter message begins with. */
+/** Returns struct nfgenmsg, <linux/netfilter/nfnetlink.h>, with which every netfilter message begins. */
 export function netfilterHeader(family: number, resource = 0): Uint8Array {
   return new Uint8Array([family, 0, resource >> 8, resource & 0xff])
 }
 
-/** A request that the kernel refused. It stays inside the process: callers get a `CniError`. */
+/**
+ * The error for a request that the kernel refused. It does not leave the process: plugins turn it into a `CniError`.
+ */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError"
-  /** "EEXIST" */
+  /** The name of the errno, such as "EEXIST". */
   readonly errno: string
-  /** The kernel's text from the extended acknowledgement, if it gave any. */
+  /** The kernel's explanation from the extended acknowledgement, if there is one. */
   readonly extack: string | undefined
 
-  /** Whether the reason is temporary: other processes changed the same objects during every attempt. */
+  /** Whether the reason is temporary: during every attempt, other processes changed the same objects. */
   readonly willPass: boolean
-  /** Whether the answer was lost: the kernel may have executed the request, or not. */
+  /** Whether the answer was lost, so that it is unknown whether the kernel executed the request. */
   readonly isLost: boolean
 
   constructor(what: string, errno: number | string, extack?: string, { willPass = false, isLost = false } = {}) {
@@ -140,7 +144,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** Decodes an answer by `read`. Throws `NetlinkError`, `EBADMSG`, for a malformed one. */
+/** Decodes an answer by calling `read`. Throws `NetlinkError`, `EBADMSG`, for a malformed answer. */
 export function readAnswer<T>(what: string, read: () => T): T {
   try {
     return read()

@@ -1,5 +1,6 @@
 /**
- * Netlink: tables that are codec and type in one, the socket, and one function for each rtnetlink request.
+ * Netlink: tables of attributes that are codec and type in one, the socket, and one function for each rtnetlink
+ * request.
  *
  * @example
  * using host = RouteSocket.open()

@@ -20,7 +20,7 @@ const tableConfig = struct({
   proxyQueue: u32,
 })
 
-/** The offset of `table_fulls`, the last field of struct ndt_stats; missing in kernels before 4.3. */
+/** The offset of `table_fulls`, the last field of struct ndt_stats. Kernels before 4.3 lack the field. */
 const REFUSED_AT = 80
 
 /** struct ndtmsg and its attributes. */
@@ -34,8 +34,8 @@ export interface NeighbourTable {
   family: Family
   entries: number
   /**
-   * gc_thresh3, the maximum number of entries. Beyond it the kernel drops unused entries, and refuses a new one if it
-   * cannot drop any.
+   * gc_thresh3, the maximum number of entries. When the table is full the kernel drops unused entries, or refuses a new
+   * entry if none is unused.
    */
   most: number
   /** The number of entries refused since boot. */
@@ -45,8 +45,8 @@ export interface NeighbourTable {
 const families: readonly Family[] = [AF_INET, AF_INET6]
 
 /**
- * Returns the neighbor tables and their fill levels, like `ip ntable show`. The kernel repeats a table in every
- * datagram that continues with the parameters of its links; a node with containers has hundreds of links. Throws
+ * Returns the neighbor tables and their fill levels, like `ip ntable show`. The parameters of a node's links, of which
+ * there may be hundreds, take several datagrams, and the kernel repeats the table in each of them. Throws
  * `NetlinkError`.
  */
 export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
@@ -55,7 +55,7 @@ export function listNeighbourTables(route: NetlinkSocket): NeighbourTable[] {
     const { header, attributes } = tablePayload.decode(message.payload)
     const family = families.find((each) => each === header.family)
     const { most, config, statistics = new Uint8Array() } = attributes
-    // The parameters of each link come in messages of their own, without a configuration.
+    // The parameters of each link are sent in a message without a table configuration.
     if (family === undefined || most === undefined || config?.entries === undefined) return undefined
     const refused = statistics.length >= REFUSED_AT + u64.size ? Number(u64.get(statistics, REFUSED_AT)) : 0
     return { family, entries: config.entries, most, refused }

@@ -21,7 +21,7 @@ const { offsets } = neighbourHeader
 const AF_BRIDGE = 7
 const ENOENT = 2
 
-/** The hardware address of an IP address on a link. */
+/** A neighbor: an IP address on a link, and its hardware address. */
 export interface Neighbour {
   ip: Uint8Array
   mac: string
@@ -30,7 +30,10 @@ export interface Neighbour {
   state: number
 }
 
-/** Returns the entries of a family, or of both, in one of these states, `NeighbourState`, like `ip neigh show`. */
+/**
+ * Returns the neighbors of a family, or of both, like `ip neigh show`. With `states`, bits of `NeighbourState`, returns
+ * only those in one of these states.
+ */
 export function listNeighbours(route: NetlinkSocket, family?: Family, states?: number): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
@@ -45,17 +48,17 @@ function indexIn({ payload }: Message): Ifindex {
   return u32.get(payload, offsets.index) as Ifindex
 }
 
-/** The port of a bridge to which frames for a MAC go. */
+/** An entry of a bridge's forwarding database: the port to which the bridge sends frames for a MAC. */
 export interface ForwardingEntry {
-  /** The port, or the bridge itself. */
+  /** The index of the port, or of the bridge itself. */
   index: Ifindex
-  /** The frames are for the host itself. */
+  /** Whether the frames are for the host itself. */
   isLocal: boolean
 }
 
 /**
- * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`; undefined if it is not
- * there. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
+ * Looks up a MAC in the forwarding database of a bridge, like `bridge fdb get MAC br BRIDGE`. Returns undefined if
+ * there is no entry. Throws `NetlinkError`: `EOPNOTSUPP` before Linux 5.0.
  */
 export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac: string): ForwardingEntry | undefined {
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { mac, master: bridge.index })
@@ -66,17 +69,20 @@ export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac
   })
 }
 
-/** A static entry of a forwarding database: it is not learned from a frame, and frames do not change it. */
+/**
+ * A static entry of a forwarding database, which the bridge neither learns from frames nor changes because of frames.
+ */
 export interface FixedEntry extends ForwardingEntry {
   mac: string
 }
 
-/** NTF_SELF, <linux/neighbour.h>: of the interface itself, not of the bridge. */
+/** NTF_SELF, <linux/neighbour.h>: an entry of the interface itself, not of the bridge. */
 const NTF_SELF = 2
 
 /**
  * Returns the entries of a bridge that do not age, like `bridge fdb show br BRIDGE static` and `permanent`. Learned
- * entries are skipped cheaply. Frames of a container create entries: use a socket with a budget. Throws `NetlinkError`.
+ * entries are skipped without decoding. A container's frames create entries, so the socket must have a budget. Throws
+ * `NetlinkError`.
  */
 export function listFixedEntries(route: NetlinkSocket, bridge: NamedLink): FixedEntry[] {
   const payload = neighbourPayload.encode({ family: AF_BRIDGE }, { master: bridge.index })

@@ -1,20 +1,20 @@
-/** The initial size in bytes: most messages are shorter. */
+/** The initial size of the buffer in bytes. Most messages are shorter. */
 const FIRST_BYTES = 4096
-/** Netlink aligns everything to four bytes. */
+/** The alignment of netlink attributes and messages in bytes. */
 const ALIGNMENT = 4
 
 /**
- * A buffer that grows at its end. A message, header and attributes alike, is assembled in one of these: on the engine
+ * A buffer that grows at its end. A message is assembled in one buffer, header and attributes alike, because allocating
  * an array for each piece costs more than writing its bytes.
  */
 export class Output {
-  /** The buffer: the encoded bytes up to `end`, and undefined bytes after them. `reserve` may replace the array. */
+  /** The buffer. The bytes up to `end` are encoded, those after it are undefined. `reserve` may replace the array. */
   room = new Uint8Array(FIRST_BYTES)
   end = 0
-  /** Kept, since reading the length of an array is a call. */
+  /** The length of `room`, kept because reading the length of an array is a function call. */
   private capacity = FIRST_BYTES
 
-  /** Makes space for `size` more bytes after `end`, and for the padding after them. Returns `room`. */
+  /** Ensures space for `size` more bytes after `end` and for their padding. Returns `room`. */
   reserve(size: number): Uint8Array {
     if (this.end + size + ALIGNMENT > this.capacity) this.#grow(size)
     return this.room
@@ -27,7 +27,7 @@ export class Output {
     this.capacity = larger.length
   }
 
-  /** Adds zeros up to the next multiple of four; `reserve` has made space for them. */
+  /** Adds zeros up to the next multiple of four. `reserve` must have ensured the space. */
   align(): void {
     while (this.end & 3) this.room[this.end++] = 0
   }
@@ -45,10 +45,13 @@ export class Output {
   }
 }
 
-/** The process's only output, in its image. Each use of it ends at the offset where it began: see `encoded`. */
+/**
+ * The buffer in which all messages of the process are assembled. It is part of the heap image. Each call of `encoded`
+ * resets `end` to its old value.
+ */
 const scratch = new Output()
 
-/** Returns what `append` adds to an output, as an array of its own. */
+/** Returns the bytes that `append` adds to an output, as a separate array. */
 export function encoded<T>(append: (value: T, to: Output) => void, value: T): Uint8Array {
   const start = scratch.end
   try {

@@ -25,7 +25,7 @@ const ENOENT = 2
 /** A qdisc as the kernel describes it. */
 export interface Qdisc {
   kind: string
-  /** Major and minor number in one: 0x10000 is `1:`. */
+  /** Major and minor number combined: 0x10000 is `1:`. */
   handle: number
   parent: number
   /** `TCA_OPTIONS`; see `qdiscOptions`. */
@@ -36,14 +36,14 @@ export interface Qdisc {
 export interface QdiscSpec<K extends QdiscKind> {
   kind: K
   parent?: number
-  /** The kernel's choice when undefined. */
+  /** The handle; the kernel chooses one if undefined. */
   handle?: number
   options: QdiscOptions<K>
 }
 
 /**
- * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` if there is a qdisc other than the
- * kernel's default, and `ENOENT` for a kind that the kernel does not have.
+ * Adds a qdisc, like `tc qdisc add dev LINK root handle 1: tbf …`. Throws `EEXIST` if the link has a qdisc other than
+ * the kernel's default, and `ENOENT` for a kind that the kernel does not support.
  */
 export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: NamedLink, spec: QdiscSpec<K>): void {
   const { kind, parent = TC_H_ROOT, handle = 0, options } = spec
@@ -55,19 +55,22 @@ export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Name
   route.execute({ type: RTM_NEWQDISC, flags, what: `add qdisc ${kind} to "${device.name}"`, payload })
 }
 
-/** Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` if there is one, or a clsact. */
+/**
+ * Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` if the link has a qdisc "ingress" or
+ * "clsact".
+ */
 export function addIngress(route: NetlinkSocket, device: NamedLink): void {
   addQdisc(route, device, { kind: "ingress", parent: TC_H_INGRESS, handle: INGRESS_HANDLE, options: {} })
 }
 
 /**
- * Returns the qdisc at one place of a link, `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`;
- * undefined for the kernel's default qdisc.
+ * Returns the qdisc of a link at `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Returns undefined
+ * for the kernel's default qdisc.
  */
 export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: number): Qdisc | undefined {
   const payload = trafficPayload.encode({ index: device.index, parent })
-  // Without NLM_F_ECHO the kernel reports a qdisc to all listeners except the one who asks. It reports nothing for a
-  // default qdisc; the acknowledgement then ends the wait.
+  // Without NLM_F_ECHO the kernel reports a qdisc to all listeners except the requester. It reports no default qdisc;
+  // in this case the acknowledgement ends the wait.
   const request = {
     type: RTM_GETQDISC,
     flags: NLM_F_ECHO | NLM_F_ACK,
@@ -91,7 +94,7 @@ export function listQdiscs(route: NetlinkSocket): (Omit<Qdisc, "options"> & { in
   })
 }
 
-/** Returns the options of a qdisc of this kind; undefined for another kind. */
+/** Returns the options of a qdisc of the given kind; undefined for a qdisc of another kind. */
 export function qdiscOptions<K extends QdiscKind>(
   { kind: found, options }: Qdisc,
   kind: K,
@@ -103,8 +106,8 @@ export function qdiscOptions<K extends QdiscKind>(
 }
 
 /**
- * Deletes the qdisc at one place of a link with its classes and filters, like `tc qdisc del dev LINK root`. Throws
- * `ENOENT`.
+ * Deletes the qdisc of a link at `TC_H_ROOT` or `TC_H_INGRESS`, with its classes and filters, like `tc qdisc del dev
+ * LINK root`. Throws `ENOENT` if it does not exist.
  */
 export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: number): void {
   const payload = trafficPayload.encode({ index: device.index, parent })
@@ -113,7 +116,7 @@ export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: num
 
 /** A class of htb. */
 export interface HtbClass {
-  /** The number: 0x10001 is `1:1`. */
+  /** Major and minor number combined: 0x10001 is `1:1`. */
   id: number
   options: Infer<typeof htbClass>
 }

@@ -9,8 +9,8 @@ import { type ListedRoute, RTM_GETROUTE, readRoute, routeHeader } from "./routes
 import type { NetlinkSocket } from "./socket.ts"
 
 /**
- * `RTM_F_LOOKUP_TABLE`: IPv4's answer names the table that the route was found in. IPv6's always does, and refuses the
- * flag.
+ * `RTM_F_LOOKUP_TABLE` makes the kernel name the table in which it found an IPv4 route. For IPv6 it always names the
+ * table, and refuses the flag.
  */
 const RTM_F_LOOKUP_TABLE = 0x1000
 
@@ -26,35 +26,40 @@ const questionPayload = payloadOf(
   }),
 )
 
-/** A packet whose route is wanted. A field that is left out matches no rule. */
+/**
+ * A packet for which a route is looked up. A routing rule with a selector for a property that is left out does not
+ * match.
+ */
 export interface RouteQuestion {
   readonly dst: Uint8Array
   readonly src?: Uint8Array | undefined
   /**
-   * The interface on which it arrives. Without it the packet is the host's own, and `src` must be an address of the
-   * host.
+   * The interface on which the packet arrives. If undefined, the host sends the packet, and `src` must be an address of
+   * the host.
    */
   readonly input?: Ifindex | undefined
   readonly mark?: number | undefined
-  /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel accepts no other. */
+  /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel refuses all others. */
   readonly protocol?: number | undefined
   readonly destinationPort?: number | undefined
 }
 
-/** The kernel's errors for a packet that it does not route. Each is an answer, not a failure of the query. */
+/**
+ * An error with which the kernel answers that it does not route a packet. It is a result, not a failure of the query.
+ */
 export type RouteRefusal = (typeof refusals)[number]
 
 /**
- * ENETUNREACH: no route. EHOSTUNREACH: a route of type unreachable, or an interface that does not forward. EACCES:
- * prohibit. EINVAL: blackhole, or a source or destination that no packet may have there. EXDEV, EINVAL or EHOSTUNREACH
- * by kernel: rp_filter.
+ * ENETUNREACH: no route. EHOSTUNREACH: a route of type unreachable, or an interface that does not forward. EACCES: a
+ * route of type prohibit. EINVAL: a route of type blackhole, or an invalid source or destination. EXDEV, EINVAL or
+ * EHOSTUNREACH, depending on the kernel: rejected by rp_filter.
  */
 const refusals = ["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EINVAL", "EXDEV", "ESRCH"] as const
 
 /**
  * Asks the kernel for the route of a packet, like `ip route get DST from SRC iif DEV mark MARK ipproto PROTOCOL dport
- * PORT`, by all tables and rules. Returns the route with its table, or the reason why there is no route. Throws
- * `NetlinkError`.
+ * PORT`. The kernel evaluates all rules and tables. Returns the route with its table, or the reason why there is none.
+ * Throws `NetlinkError`.
  */
 export function askRoute(
   route: Pick<NetlinkSocket, "get">,
@@ -75,7 +80,7 @@ export function askRoute(
   try {
     return route.get(request, readRoute)
   } catch (error) {
-    // If the kernel explains the error, it has refused the query itself.
+    // An error with the kernel's explanation is a refusal of the query itself.
     const isAnswer = error instanceof NetlinkError && error.extack === undefined
     const refusal = isAnswer ? refusals.find((each) => isErrno(error, each)) : undefined
     if (refusal !== undefined) return refusal

@@ -9,11 +9,11 @@ const RTM_NEWNSID = 88
 const RTM_GETNSID = 90
 const NETNSA_NSID_NOT_ASSIGNED = -1
 
-/** Multicast groups as bits, `RTMGRP_*`, <linux/rtnetlink.h>. */
+/** Multicast groups as bits: `RTMGRP_*`, <linux/rtnetlink.h>. */
 export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv4Route: 0x40, Ipv6Address: 0x100, Ipv6Route: 0x400 } as const
 
 /**
- * An rtnetlink socket in the network namespace in which it was opened: links, addresses, routes, rules.
+ * An rtnetlink socket for links, addresses, routes and rules of the network namespace in which it was opened.
  *
  * @example
  * using host = RouteSocket.open()
@@ -21,14 +21,14 @@ export const RouteGroup = { Link: 1, Ipv4Address: 0x10, Ipv4Route: 0x40, Ipv6Add
  */
 export class RouteSocket extends NetlinkSocket {
   /**
-   * Opens a socket in the thread's namespace. It needs a budget to list objects that a container can multiply: see
-   * `Netns.openRoute`, `forEachNsid`. Throws `SyscallError`.
+   * Opens a socket in the thread's namespace. A socket that lists objects which a container can multiply needs a
+   * budget: see `Netns.openRoute`, `forEachNsid`. Throws `SyscallError`.
    */
   static open(budget?: Budget): RouteSocket {
     return new RouteSocket(NETLINK_ROUTE, 0, undefined, budget)
   }
 
-  /** Opens a socket that also receives events, for `nextEvents`. */
+  /** Opens a socket that also receives the events of multicast groups, for `nextEvents`. */
   static subscribe(groups: number): RouteSocket {
     return new RouteSocket(NETLINK_ROUTE, groups)
   }
@@ -38,9 +38,10 @@ export class RouteSocket extends NetlinkSocket {
 const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], fd: [3, u32] }))
 
 /**
- * Returns the nsid of another namespace, given by a descriptor, in the socket's namespace, like `ip netns list-id`.
- * `linkNetnsId` of a link is the nsid of its peer's namespace. Returns undefined without an nsid; then no link of the
- * socket's namespace has a peer there. Throws `EINVAL` for a descriptor of something else.
+ * Returns the nsid that the socket's namespace has for another namespace, like `ip netns list-id`. `fd` is a descriptor
+ * of the other namespace. The `linkNetnsId` of a link is the nsid of its peer's namespace. If there is no nsid, returns
+ * undefined; then no link of the socket's namespace has a peer in the other one. Throws `EINVAL` for a descriptor of
+ * anything else.
  */
 export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }
@@ -51,8 +52,8 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
 }
 
 /**
- * Assigns an nsid to another namespace, given by a descriptor, unless it has one, like `ip netns set NAME auto`. Throws
- * `NetlinkError`.
+ * Assigns an nsid to another namespace, like `ip netns set NAME auto`, unless it has one. `fd` is a descriptor of the
+ * other namespace. Throws `NetlinkError`.
  */
 export function assignNsid(route: NetlinkSocket, fd: number): void {
   const what = `assign an nsid to namespace descriptor ${fd}`
@@ -61,8 +62,8 @@ export function assignNsid(route: NetlinkSocket, fd: number): void {
 }
 
 /**
- * Returns the nsids of the socket's namespace, like `ip netns list-id`. A namespace gets one when a link is moved there
- * or has its peer there, and keeps it for its lifetime.
+ * Returns the nsids that the socket's namespace has for other namespaces, like `ip netns list-id`. A namespace gets an
+ * nsid when a link is moved into it or has its peer in it, and keeps the nsid for its lifetime.
  */
 export function listNsids(route: NetlinkSocket): number[] {
   const payload = nsidPayload.encode({}, {})
@@ -72,9 +73,9 @@ export function listNsids(route: NetlinkSocket): number[] {
 }
 
 /**
- * Calls `work` for each namespace with an nsid in the thread's namespace. Its socket belongs to the thread's namespace,
- * and its lists may use a share of the remaining time. Throws `NetlinkError`, `ETIME` if the time ends before the last
- * one.
+ * Calls `work` for each namespace that has an nsid in the thread's namespace. The socket is in the thread's namespace;
+ * its lists may use a share of the remaining time. Throws `NetlinkError`, `ETIME` if the time ends before the last
+ * namespace.
  */
 export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): void {
   using host = RouteSocket.open()
@@ -82,7 +83,7 @@ export function forEachNsid(work: (host: RouteSocket, nsid: number) => void): vo
   for (const nsid of listNsids(host)) {
     budget.step("list the links of all containers")
     budget.share((part) => {
-      using own = RouteSocket.open(part) // its own: a list that was broken off stays in the way of the next
+      using own = RouteSocket.open(part) // a new socket: on the old one, an abandoned list would block the next list
       work(own, nsid)
     })
   }

@@ -15,7 +15,7 @@ export const RTM_NEWROUTE = 24
 const RTM_DELROUTE = 25
 export const RTM_GETROUTE = 26
 const RTM_F_CLONED = 0x200
-const RTPROT_UNSPEC = 0 // matches any
+const RTPROT_UNSPEC = 0 // matches any protocol
 export const RTPROT_KERNEL = 2
 const RTPROT_BOOT = 3
 export const RTPROT_RA = 9
@@ -58,25 +58,28 @@ const routeAttributes = attrs(
 )
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
-/** A route, unicast if `type` is undefined. `dst` has no host bits; addresses have 4 or 16 bytes in network order. */
+/**
+ * A route; a unicast route if `type` is undefined. `dst` has no host bits. Addresses have 4 or 16 bytes in network
+ * order.
+ */
 export interface RouteSpec {
   dst: Uint8Array
   prefix: number
   gateway?: Uint8Array | undefined
   index?: Ifindex | undefined
-  /** The metric: the lowest wins. */
+  /** The metric. The route with the lowest metric has precedence. */
   priority?: number | undefined
   preferredSource?: Uint8Array | undefined
   mtu?: number | undefined
   advmss?: number | undefined
-  /** 254, main, if undefined. */
+  /** The number of the table; 254, main, if undefined. */
   table?: number | undefined
   /** `RouteScope`: universe if undefined. */
   scope?: number | undefined
-  /** The gateway is on this link although no address of the link says so. */
+  /** The gateway is reachable on this link although no address of the link covers it, like `onlink`. */
   onLink?: boolean | undefined
   nextHops?: NextHop[] | undefined
-  /** RTPROT_*, the program that added it: 3, boot, if undefined. */
+  /** RTPROT_*, the program that added the route; 3, boot, if undefined. */
   protocol?: number | undefined
   /** RTN_*: 1 unicast, 7 unreachable. */
   type?: number | undefined
@@ -96,7 +99,9 @@ export interface ListedRoute extends RouteSpec {
 
 type Mode = "add" | "replace" | "append"
 
-/** Adds a route, like `ip route add` (or `replace`, or `append`). Throws `EEXIST` if the route exists. */
+/**
+ * Adds a route, like `ip route add`, `replace` or `append`. Throws `EEXIST` if `mode` is "add" and the route exists.
+ */
 export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: Mode = "add"): void {
   route.execute(toAddRoute(spec, mode))
 }
@@ -112,8 +117,8 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
 }
 
 /**
- * Deletes the route that matches all given attributes, of any protocol, like `ip route del unicast`. Throws `ESRCH` if
- * no route matches.
+ * Deletes a route that matches all given attributes, whatever its protocol, like `ip route del unicast`. Throws `ESRCH`
+ * if no route matches.
  */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
@@ -126,32 +131,33 @@ export function toDeleteRoute(spec: RouteSpec): Request & { spec: RouteSpec } {
 }
 
 /**
- * Returns the request that deletes a listed route if it still has the same protocol, like `ip route del PREFIX proto
- * PROTOCOL`. A route that another program has put in its place stays; the refusal is `ESRCH`.
+ * Returns the request that deletes a listed route if its protocol has not changed, like `ip route del PREFIX proto
+ * PROTOCOL`. A route with which another program has replaced it is kept, and the kernel answers `ESRCH`.
  */
 export function toDeleteListedRoute(listed: ListedRoute): Request & { spec: ListedRoute } {
   const what = `delete route ${showRoute(listed)}`
   return { type: RTM_DELROUTE, what, payload: encodeRoute(listed), spec: listed }
 }
 
-/** A selection among the routes of a family. */
+/** Criteria that select routes of a family. */
 export interface RouteFilter {
-  /** The table; all tables if undefined. The kernel selects by it. */
+  /** The table; all tables if undefined. The kernel applies this criterion. */
   table?: number
-  /** The link of the route, or of one of its next hops. The kernel selects by it. */
+  /** The link of the route, or of one of its next hops. The kernel applies this criterion. */
   index?: Ifindex
-  /** RTPROT_*. The kernel selects by it. */
+  /** RTPROT_*. The kernel applies this criterion. */
   protocol?: number
-  /** RTN_*. The kernel selects by it. */
+  /** RTN_*. The kernel applies this criterion. */
   type?: number
-  /** The prefix lengths of destinations, checked before a route is decoded. */
+  /** The wanted prefix lengths of destinations. They are compared before a route is decoded. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
 }
 
 /**
- * Returns the routes of a family, or of both, without cached ones, like `ip route show table TABLE dev NAME`; empty if
- * the table or link does not exist. A host may have a million routes: give table and link. Throws `NetlinkError`.
+ * Returns the routes of a family, or of both, like `ip route show table TABLE dev NAME`, without cached routes. Returns
+ * an empty list if the table or link does not exist. A host may have a million routes, so give the table and the link.
+ * Throws `NetlinkError`.
  */
 export function listRoutes(
   route: NetlinkSocket,
@@ -164,7 +170,7 @@ export function listRoutes(
     if (prefixes && !prefixes.has(u8.get(message.payload, routeHeader.offsets.dstPrefix))) return undefined
     const listed = readRoute(message)
     if (listed.flags & RTM_F_CLONED) return undefined
-    // Kernels before 4.20 do not filter.
+    // Kernels before 4.20 ignore the criteria.
     if (table !== undefined && listed.table !== table) return undefined
     if (index !== undefined && !isBy(listed, index)) return undefined
     if (protocol !== undefined && listed.protocol !== protocol) return undefined
@@ -185,8 +191,8 @@ function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
 }
 
 /**
- * Returns the route of packets to an address, like `ip route get IP`: one request, independent of the number of routes.
- * Returns `undefined` if there is no route. Throws `NetlinkError`.
+ * Returns the route of packets to an address, like `ip route get IP`. This takes one request, whatever the number of
+ * routes. Returns `undefined` if there is no route. Throws `NetlinkError`.
  */
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })

@@ -29,7 +29,7 @@ const ruleHeader = struct({
   flags: u32,
 })
 
-/** A range of numbers, both ends included. */
+/** A range of numbers from `first` to `last` inclusive. */
 export interface NumberRange {
   first: number
   last: number
@@ -61,7 +61,8 @@ const ruleAttributes = attrs({
 const rulePayload = payloadOf(ruleHeader, ruleAttributes)
 
 /**
- * A policy routing rule: selects a table for packets that match all of its selectors, or with `not`, for all others.
+ * A policy routing rule. It selects a routing table for packets that match all selectors of the rule, or with `not`,
+ * for all other packets.
  */
 export interface Rule {
   family: Family
@@ -70,7 +71,7 @@ export interface Rule {
   dst?: Cidr | undefined
   inputInterface?: string | undefined
   outputInterface?: string | undefined
-  /** The type of service of the IP header, all eight bits. */
+  /** The type of service in the IP header, all eight bits. */
   tos?: number | undefined
   mark?: number | undefined
   mask?: number | undefined
@@ -78,18 +79,18 @@ export interface Rule {
   ipProtocol?: number | undefined
   sourcePorts?: NumberRange | undefined
   destinationPorts?: NumberRange | undefined
-  /** The user IDs of the sockets. */
+  /** The user IDs of the sockets that send the packets. */
   users?: NumberRange | undefined
   tunnelId?: bigint | undefined
-  /** Ignores routes with a prefix of at most this many bits: 0 ignores default routes. */
+  /** The rule ignores routes whose prefix has at most this many bits: 0 ignores default routes. */
   suppressPrefixLength?: number | undefined
-  /** Ignores routes by a link of this group. */
+  /** The rule ignores routes with an output link of this group. */
   suppressGroup?: number | undefined
-  /** The lowest is evaluated first. */
+  /** The rule with the lowest number is evaluated first. */
   priority?: number | undefined
-  /** 0 with `l3Master`. */
+  /** The number of the table; 0 with `l3Master`. */
   table: number
-  /** Selects the table of the VRF that the packet's interface belongs to, `ip rule add l3mdev`. */
+  /** Selects the table of the VRF to which the packet's interface belongs, like `ip rule add l3mdev`. */
   l3Master?: boolean | undefined
   /** FR_ACT_*: `RuleAction.ToTable` if undefined. */
   action?: number | undefined
@@ -104,16 +105,16 @@ export function addRule(route: NetlinkSocket, rule: Rule): void {
 }
 
 /**
- * Returns the request that deletes the rule that matches all given attributes, like `ip rule del`; for `executeAll`.
- * The kernel answers `ENOENT` if no rule matches.
+ * Returns the request that deletes a rule which matches all given attributes, like `ip rule del`; for `executeAll`. The
+ * kernel answers `ENOENT` if no rule matches.
  */
 export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }
 
 /**
- * Returns the rules of a family, or of both, like `ip rule show`: all, or those for one source address. `known` maps
- * the bytes of rules decoded earlier to their values: most namespaces have the same rules.
+ * Returns the rules of a family, or of both, like `ip rule show`. With `ofOneSource`, returns only rules whose source is
+ * a single address. `known` caches decoded rules by their bytes, because most namespaces have the same rules.
  */
 export function listRules(
   route: NetlinkSocket,
@@ -149,7 +150,7 @@ function encodeRule({
     action: action ?? RuleAction.ToTable,
     flags: not ? FIB_RULE_INVERT : 0,
   }
-  const lookup = l3Master ? { l3Master: 1 } : { table } // the kernel refuses both
+  const lookup = l3Master ? { l3Master: 1 } : { table } // the kernel refuses a rule with both attributes
   return rulePayload.encode(header, { src: src?.ip, dst: dst?.ip, ...attributes, ...lookup, protocol })
 }
 
@@ -171,7 +172,7 @@ function readRule(message: Message): Rule {
   }
 }
 
-/** The kernel reports -1 for a value that is not set. */
+/** Returns undefined for -1, with which the kernel reports a value that is not set. */
 function ifAny(suppressed: number | undefined): number | undefined {
   return suppressed === -1 ? undefined : suppressed
 }

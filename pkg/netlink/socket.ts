@@ -18,8 +18,8 @@ import { KernelTransport, type Transport } from "./transport.ts"
 export { NETLINK_NETFILTER, NETLINK_ROUTE } from "./transport.ts"
 
 /**
- * A netlink socket. It stays in the network namespace in which it was opened, even if the thread enters another.
- * Requests are answered one after the other, so one socket serves one caller.
+ * A netlink socket. It stays in the network namespace in which it was opened, even if the thread enters another. It
+ * handles one request at a time, so one socket serves one caller.
  */
 export class NetlinkSocket implements Disposable {
   readonly #channel: Channel
@@ -27,8 +27,8 @@ export class NetlinkSocket implements Disposable {
   readonly #budget: Budget | undefined
 
   /**
-   * Opens a socket for `protocol` in the thread's namespace. It needs a budget if its lists and batches are about
-   * objects that a container can multiply. Throws `SyscallError`.
+   * Opens a socket for `protocol` in the thread's namespace. A socket for lists and batches of objects that a container
+   * can multiply needs a budget. Throws `SyscallError`.
    */
   constructor(
     protocol: number,
@@ -47,7 +47,7 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Sends a request and waits until the kernel has executed it. If the answer is lost, for example for lack of memory,
-   * the request is sent once more; `EEXIST` or "not found" then means that the first one succeeded. Throws
+   * sends the request once more; `EEXIST` or "not found" then means that the first copy was executed. Throws
    * `NetlinkError`.
    */
   execute(request: Request): void {
@@ -76,19 +76,19 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends a request that is answered with one message, again if the answer is lost. Returns the result of `read`.
-   * Throws `NetlinkError`.
+   * Sends a request to which the answer is one message, and sends it again if the answer is lost. Returns the result of
+   * `read`. Throws `NetlinkError`.
    */
   get<T>(request: Request, read: (message: Message) => T): T {
-    const isList = (request.flags ?? 0) & NLM_F_DUMP // the caller wants its first message
+    const isList = (request.flags ?? 0) & NLM_F_DUMP // the caller needs only the first message of the list
     const answer = isList ? this.#askForBeginning(request) : retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
   /**
-   * Like `get`, but returns `undefined` if the kernel refuses with the errno `nothing`, and for a bare acknowledgement
-   * if the request has `NLM_F_ACK`.
+   * Like `get`, but returns `undefined` if the kernel answers with the errno `nothing`, or, for a request with
+   * `NLM_F_ACK`, with an acknowledgement alone.
    */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = retryLostAnswer(() => this.#ask(request))
@@ -106,7 +106,10 @@ export class NetlinkSocket implements Disposable {
     return answer
   }
 
-  /** Sends a request and returns the message that answers it. `look` is called with every datagram until then. */
+  /**
+   * Sends a request and returns the message that answers it. Calls `look` with each datagram up to the one with the
+   * answer.
+   */
   #ask(request: Request, look?: (datagram: readonly Message[]) => void): Message | Acknowledgement {
     const sequence = this.#channel.send([request])
     for (;;) {
@@ -122,29 +125,29 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Requests a list and returns the results of `pick` for its messages, without undefined. It holds one datagram at a
-   * time: a list may be larger than memory, so `pick` should keep only the wanted values. If the list changed while the
-   * kernel was listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing. The list is then
-   * requested again and the results so far are discarded; `pick` is called for the entries of each attempt. Throws
-   * `NetlinkError`, `ETIME` if the socket's budget ends before the list.
+   * Requests a list and returns the results of `pick` for its messages, without undefined. A list may be larger than
+   * memory: only one datagram is held at a time, and `pick` should keep only the wanted values. If the list changed
+   * while the kernel was listing (`NLM_F_DUMP_INTR`, or `EINTR` from newer kernels), entries may be missing. The
+   * results are then discarded and the list is requested again, so `pick` is called for the entries of each attempt.
+   * Throws `NetlinkError`, `ETIME` if the socket's budget ends before the list.
    */
   dump<T>(request: Request, pick: (message: Message) => T | undefined, attempts?: number): T[] {
     return this.spend(() => this.#lists.all(request, pick, attempts))
   }
 
-  /** Does work whose time counts against the socket's budget, if it has one. */
+  /** Calls `work` and counts its time against the socket's budget, if it has one. */
   spend<T>(work: () => T): T {
     return this.#budget ? this.#budget.spend(work) : work()
   }
 
-  /** Call it before each of many requests. Throws `NetlinkError`, `ETIME`, if the budget is used up. */
+  /** Must be called before each of many requests. Throws `NetlinkError`, `ETIME`, if the budget is used up. */
   step(what: string): void {
     this.#budget?.step(what)
   }
 
   /**
-   * Sends several messages in one datagram, as transactions of nf_tables need, and waits for the outcome of all. Throws
-   * the first refusal as `NetlinkError`; then the kernel has changed nothing, unless the error is a lost answer.
+   * Sends several messages in one datagram, as transactions of nf_tables require, and waits for all outcomes. Throws
+   * the first refusal as `NetlinkError`. The kernel then has changed nothing, unless the error is a lost answer.
    */
   transact(requests: readonly Request[]): void {
     const pending = new Set<Request>(requests.filter(({ flags = 0 }) => flags & NLM_F_ACK))
@@ -158,8 +161,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Sends requests in one datagram. Returns a function that waits for the next datagram of answers and returns the
-   * refused requests with the reasons. Throws `NetlinkError`.
+   * Sends requests in one datagram. Returns a function that waits for the next datagram of answers, and returns the
+   * answered requests, each with the refusal if the kernel refused it. Throws `NetlinkError`.
    */
   sendAll<R extends Request>(requests: readonly R[]): () => { request: R; refusal: NetlinkError | undefined }[] {
     const first = this.#channel.send(requests)
@@ -175,14 +178,14 @@ export class NetlinkSocket implements Disposable {
 
   /**
    * Waits for the next datagram of the joined multicast groups. Returns undefined after `timeoutMs`, and an empty list
-   * if the kernel had to drop some (`ENOBUFS`): read the state again in both cases.
+   * if the kernel dropped events (`ENOBUFS`). In both cases the caller must read the state again.
    */
   nextEvents(timeoutMs: number): Message[] | undefined {
     return this.#channel.nextEvents(timeoutMs)
   }
 
   /**
-   * Like `nextEvents`, but returns `undefined` at once if no event has arrived: for a process that waits for several
+   * Like `nextEvents`, but returns `undefined` at once if no event has arrived: for a process that waits on several
    * descriptors.
    */
   takeEvents(): Message[] | undefined {
@@ -190,8 +193,8 @@ export class NetlinkSocket implements Disposable {
   }
 
   /**
-   * Leaves the closing to the kernel: closing a socket of the packet filter waits some 10 ms until the kernel has freed
-   * the objects just removed from nf_tables. The socket cannot be used afterwards.
+   * Lets the kernel close the socket in the background. Closing a socket of the packet filter otherwise takes some 10
+   * ms, until the kernel has freed the objects just deleted from nf_tables. The socket cannot be used afterwards.
    */
   leave(): void {
     this.#channel.leave()

@@ -2,7 +2,7 @@ import { attrs, listOf, payloadOf } from "./attrs.ts"
 import { bytes, type Codec, codec, type Infer, text } from "./codec.ts"
 import { i32, struct, u8, u16, u16be, u32, u32be, u64 } from "./integers.ts"
 
-/** struct tcmsg, <linux/rtnetlink.h>, which every message of traffic control begins with. */
+/** struct tcmsg, <linux/rtnetlink.h>, with which every message of traffic control begins. */
 export const trafficHeader = struct({
   family: u8,
   pad1: u8,
@@ -14,36 +14,36 @@ export const trafficHeader = struct({
 })
 
 /**
- * `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. `chain` belongs to filters; the
- * first chain is 0.
+ * `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. Only filters have a `chain`;
+ * the first chain is 0.
  */
 export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes], chain: [11, u32] })
 
 /** The payload of a message of traffic control. */
 export const trafficPayload = payloadOf(trafficHeader, trafficAttributes)
 
-/** Places of a qdisc or a filter, <linux/pkt_sched.h>. */
+/** The parent of a root qdisc, <linux/pkt_sched.h>. */
 export const TC_H_ROOT = 0xffffffff
 /** The parent of the qdiscs "ingress" and "clsact". */
 export const TC_H_INGRESS = 0xfffffff1
-/** The handle of both, `ffff:`, under which the filters of "ingress" are. */
+/** The handle `ffff:` of the qdiscs "ingress" and "clsact", and the parent of the filters of "ingress". */
 export const INGRESS_HANDLE = 0xffff0000
-/** The parent of the filters of "clsact" for arriving packets, `ffff:fff2`; "ingress" accepts it as well. */
+/** The parent of filters of "clsact" for arriving packets, `ffff:fff2`. The qdisc "ingress" accepts it as well. */
 export const CLSACT_INGRESS = 0xfffffff2
-/** The parent of the filters of "clsact" for leaving packets, `ffff:fff3`. */
+/** The parent of filters of "clsact" for packets that the link sends, `ffff:fff3`. */
 export const CLSACT_EGRESS = 0xfffffff3
 
 /**
- * struct tc_tbf_qopt. Each struct tc_ratespec has eight bytes about a rate table, which is not used, and the bytes per
- * second.
+ * struct tc_tbf_qopt. It contains struct tc_ratespec twice: eight bytes about a rate table, which is not used, and the
+ * rate in bytes per second.
  */
 const tbfParameters = struct({
   table: u64,
   rate: u32,
   peakTable: u64,
   peakRate: u32,
-  limit: u32, // bytes that may wait
-  buffer: u32, // the burst, as the ticks of 64 ns that sending it takes at the rate
+  limit: u32, // the number of bytes that may wait
+  buffer: u32, // the burst: the time to send it at the rate, in ticks of 64 ns
   mtu: u32,
 })
 
@@ -60,7 +60,7 @@ const htbClassParameters = struct({
   priority: u32,
 })
 
-/** The kinds of qdiscs that are created or read, each with its `TCA_OPTIONS`, <linux/pkt_sched.h>. */
+/** The kinds of qdiscs that the suite creates or reads, each with its `TCA_OPTIONS`, <linux/pkt_sched.h>. */
 export const qdiscKinds = {
   tbf: attrs({ parameters: [1, tbfParameters], rate64: [4, u64], burst: [6, u32] }), // TCA_TBF_*
   htb: attrs({
@@ -89,33 +89,36 @@ const mirredOptions = attrs({
 /** The actions of mirred, <linux/tc_act/tc_mirred.h>. */
 const TCA_EGRESS_REDIR = 1
 const TCA_INGRESS_REDIR = 3
-/** Verdicts, <linux/pkt_cls.h>: the packet is dropped, or the action has taken it over. */
+/** Verdicts, <linux/pkt_cls.h>: SHOT drops the packet; STOLEN means that the action handles the packet. */
 export const TC_ACT_SHOT = 2
 const TC_ACT_STOLEN = 4
 
-/** `TCA_GACT_*`: struct tc_gact, whose `action` is one of TC_ACT_*. */
+/** `TCA_GACT_*`: struct tc_gact, whose `action` is a TC_ACT_* verdict. */
 const gactOptions = attrs({
   parameters: [2, struct({ index: u32, capabilities: u32, action: i32, references: i32, bindings: i32 })],
 })
 
-/** An action. The options of kinds other than mirred are kept as bytes. */
+/** An action. Its options are bytes in the format of its kind. */
 const action = attrs({ kind: [1, text], options: [2, bytes] })
 export type Action = Infer<typeof action>
 
-/** Sends packets to another link instead, like `action mirred egress redirect dev NAME`. */
+/** Returns an action that redirects packets to another link, like `action mirred egress redirect dev NAME`. */
 export function redirectTo(ifindex: number): Action {
   const parameters = { action: TC_ACT_STOLEN, where: TCA_EGRESS_REDIR, ifindex }
   const options = mirredOptions.encode({ parameters })
   return { kind: "mirred", options }
 }
 
-/** The link that an action redirects packets to; 0 when that link no longer exists, undefined for another action. */
+/**
+ * Returns the index of the link that sends the packets which an action redirects; 0 if that link no longer exists,
+ * undefined for another action.
+ */
 export function findRedirect(action: Action): number | undefined {
   const parameters = mirredParameters(action)
   return parameters?.where === TCA_EGRESS_REDIR ? parameters.ifindex : undefined
 }
 
-/** Returns the link that receives redirected packets, also for `mirred ingress redirect`. */
+/** Returns the index of the link to which an action redirects packets, also for `mirred ingress redirect`. */
 export function findTarget(action: Action): number | undefined {
   const parameters = mirredParameters(action)
   return parameters?.where === TCA_INGRESS_REDIR ? parameters.ifindex : findRedirect(action)
@@ -125,12 +128,12 @@ function mirredParameters({ kind, options }: Action) {
   return kind === "mirred" && options ? mirredOptions.decode(options).parameters : undefined
 }
 
-/** Whether an action drops packets, like `action drop`. */
+/** Reports whether an action drops packets, like `action drop`. */
 export function isDrop({ kind, options }: Action): boolean {
   return kind === "gact" && options !== undefined && gactOptions.decode(options).parameters?.action === TC_ACT_SHOT
 }
 
-/** Bits of a packet that u32 compares: four bytes, counted from the network header. */
+/** Four bytes of a packet that a u32 filter compares. The offset counts from the network header. */
 export interface U32Key {
   mask: number
   value: number
@@ -167,7 +170,7 @@ const selector: Codec<U32Key[]> = codec(
   },
 )
 
-/** The actions of a filter. A request can carry one. */
+/** The actions of a filter. A request can contain only one. */
 const actions = listOf(1, action)
 
 /** The kinds of filters, each with its `TCA_OPTIONS`, <linux/pkt_cls.h>. */

@@ -26,43 +26,48 @@ const NETLINK_CAP_ACK = 10
 const NETLINK_EXT_ACK = 11
 const NETLINK_GET_STRICT_CHK = 12
 
-/** Carries datagrams between a `NetlinkSocket` and the kernel; in tests a script answers in the kernel's place. */
+/** Carries datagrams between a `NetlinkSocket` and the kernel. In tests, a script replaces the kernel. */
 export interface Transport extends Disposable {
   readonly fd: Fd
-  /** The sequence number before the first request's. */
+  /** The number before the sequence number of the first request. */
   readonly firstSequence: number
-  /** Throws `SyscallError`. */
+  /** Sends a datagram. Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** Whether an entry of a list may be longer than a page. Without `isWide`, one that is the first ends the list. */
+  /**
+   * Whether an entry of a list may be longer than a page. If not, the kernel ends a list whose first entry is longer.
+   */
   readonly isWide: boolean
   /**
-   * Returns the next datagram, whole. With `widen` this and all later ones may be long. Throws `SyscallError`, `EAGAIN`
-   * if none is waiting, and `DecodeError` for an incomplete one.
+   * Returns the next datagram. With `widen`, this one and all later ones may be longer than a page. Throws
+   * `SyscallError`, `EAGAIN` if none has arrived, and `DecodeError` for an incomplete datagram.
    */
   receive(widen?: boolean): Uint8Array
-  /** Like `receive`, but waits for up to this time, which must be more than 0. */
+  /** Like `receive`, but waits up to `timeoutMs`, which must be more than 0. */
   waitForNext(timeoutMs: number): Uint8Array
   /**
-   * Replaces the socket by another one for the same protocol in the same namespace, and discards the datagrams of the
+   * Replaces the socket with a new one for the same protocol in the same namespace, and discards the datagrams of the
    * old one. Returns false and changes nothing if that is impossible.
    */
   renew(): boolean
-  /** Closes it without waiting for the kernel's cleanup. */
+  /** Closes the socket without waiting for the kernel's cleanup. */
   leave(): void
 }
 
 /**
- * The buffer of every datagram of the process, before its bytes are copied. It is part of the heap image, of which only
- * written pages use memory. It has the size of a list's datagrams; only a single large entry makes the kernel send a
- * larger one.
+ * The receive buffer for all datagrams of the process; their bytes are copied from here. It is part of the heap image,
+ * of which only written pages use memory. It is as large as the kernel's datagrams for lists; the kernel sends a larger
+ * one only for a single large entry.
  */
 const arrivals = new Uint8Array(32_768)
-/** A page of it, which the kernel fills much faster where a list is not wanted to its end. */
+/**
+ * The first page of `arrivals`. The kernel fills a page much faster, which matters when only the beginning of a list is
+ * needed.
+ */
 const page = arrivals.subarray(0, 4096)
 
 /**
- * Returns where the first datagrams of a socket go. An answer of the packet filter fits into a page, one about a link
- * need not.
+ * Returns the receive buffer for the first datagrams of a socket. An answer of the packet filter fits into a page; an
+ * answer about a link may not.
  */
 function roomFor(protocol: number): Uint8Array {
   return protocol === NETLINK_NETFILTER ? page : arrivals
@@ -72,19 +77,25 @@ function roomFor(protocol: number): Uint8Array {
 export class KernelTransport implements Transport {
   readonly #protocol: number
   #fd: Fd
-  /** Random, so that it cannot be guessed, and small enough that the sequence numbers of a process never overflow. */
+  /**
+   * Random, so that other processes cannot guess it, and small enough that the sequence numbers of a process never
+   * overflow.
+   */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
   /**
-   * The receive buffer. The kernel makes the datagrams of a list as large as the largest buffer that the socket was
-   * ever read with.
+   * The receive buffer. The kernel makes the datagrams of a list as large as the largest buffer with which the socket
+   * was ever read.
    */
   #room: Uint8Array
   /** Whether a datagram was larger than the buffer. */
   #hasLarge = false
   #open = true
 
-  /** Opens a socket for `protocol` in the thread's namespace, joined to `groups`. Throws `SyscallError`. */
+  /**
+   * Opens a socket for `protocol` in the thread's namespace and joins the multicast groups `groups`. Throws
+   * `SyscallError`.
+   */
   constructor(protocol: number, groups = 0) {
     this.#protocol = protocol
     this.#fd = open(protocol, groups)
@@ -128,9 +139,9 @@ export class KernelTransport implements Transport {
   }
 
   /**
-   * One call for a datagram that fits, as nearly all do. A larger one is cut off: from then on the length of each
-   * datagram is read first, and then the whole datagram. Datagrams of other processes are discarded: any process with
-   * CAP_NET_ADMIN in the socket's namespace may send one, and it may be larger than memory.
+   * Receives a datagram that fits into the buffer, as nearly all do, in one call. A larger one is an error; from then
+   * on the length of each datagram is read before the datagram. Datagrams of other processes are discarded: any process
+   * with CAP_NET_ADMIN in the socket's namespace may send one, and it may be larger than memory.
    */
   #receive(flags: number, room: Uint8Array): Uint8Array {
     for (;;) {
@@ -159,7 +170,7 @@ export class KernelTransport implements Transport {
   }
 }
 
-/** Opens a socket, and has the kernel answer in as much detail as it can. Throws `SyscallError`. */
+/** Opens a socket and asks the kernel for its most detailed answers. Throws `SyscallError`. */
 function open(protocol: number, groups: number): Fd {
   const fd = openNetlink(protocol, groups)
   const strict = protocol === NETLINK_ROUTE ? [NETLINK_GET_STRICT_CHK] : []
@@ -172,7 +183,7 @@ function open(protocol: number, groups: number): Fd {
   }
 }
 
-/** Kernels older than an option say `ENOPROTOOPT`, and answer with less detail. */
+/** Sets a socket option unless the kernel is too old for it (`ENOPROTOOPT`). Such a kernel answers with less detail. */
 function tryOption(fd: Fd, option: number): void {
   try {
     setSocketOption(fd, SOL_NETLINK, option, 1)
@@ -185,6 +196,6 @@ function leave(fd: Fd): void {
   try {
     leaveToKernel(fd)
   } catch {
-    close(fd) // then closing takes time
+    close(fd) // fallback: close(2) waits for the kernel's cleanup
   }
 }
