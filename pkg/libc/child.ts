@@ -4,7 +4,7 @@ import { check } from "./errno.ts"
 import { NO_FD } from "./pipes.ts"
 
 const SIGKILL = 9
-/** <bits/signum-generic.h>, those that end programs. */
+/** <bits/signum-generic.h>: the names of the signals that end programs. */
 const signalNames: Readonly<Record<number, string>> = {
   1: "SIGHUP",
   2: "SIGINT",
@@ -23,7 +23,7 @@ const signalNames: Readonly<Record<number, string>> = {
   31: "SIGSYS",
 }
 
-/** A process, identified by its descriptor, which becomes readable when the process ends. Disposal kills it. */
+/** A child process. Its descriptor becomes readable when the process ends. Disposal kills the process. */
 export class Child implements Disposable {
   readonly pid: number
   readonly #ownSession: boolean
@@ -47,7 +47,7 @@ export class Child implements Disposable {
     return this.hasEnded ? NO_FD : this.#descriptor.fd
   }
 
-  /** Waits for its end and collects its status. */
+  /** Waits for the end of the process and collects its status. */
   reap(): void {
     check("wait4", "", () => engine.wait4(this.pid, this.#status, 0))
     this.hasEnded = true
@@ -60,15 +60,18 @@ export class Child implements Disposable {
     engine.wait4(this.pid, this.#status, 0)
   }
 
-  /** Kills it, with its session if that is its own. The ID of a process that has ended may belong to another by now. */
+  /**
+   * Kills the process; with `ownSession`, all processes of its session. The ID of a process that has been reaped may
+   * already identify another process.
+   */
   kill(): void {
     if (this.hasEnded && !this.#ownSession) return
     engine.kill(this.#ownSession ? -this.pid : this.pid, SIGKILL)
   }
 
-  /** The exit code or signal, once it has ended. */
+  /** The exit code or the signal; valid once the process has ended. */
   get end(): { exitCode: number | undefined; signal: string | undefined } {
-    const status = this.#status[0] ?? 0 // wait(2): the signal in the lower 7 bits, else the exit code above them
+    const status = this.#status[0] ?? 0 // wait(2): the lower 7 bits are the signal, or 0 if the bits above them are the exit code
     const signal = status & 0x7f
     if (signal === 0) return { exitCode: (status >> 8) & 0xff, signal: undefined }
     return { exitCode: undefined, signal: signalNames[signal] ?? `signal ${signal}` }

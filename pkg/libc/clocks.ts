@@ -9,7 +9,7 @@ const CLOCK_BOOTTIME = 7
 const TFD_TIMER_ABSTIME = 1
 const NS_PER_MS = 1_000_000n
 
-/** Returns whole milliseconds since boot, including time in suspend: CLOCK_BOOTTIME. */
+/** Returns the whole milliseconds since boot, including the time in suspend: CLOCK_BOOTTIME. */
 export function bootMs(): number {
   const time = new BigUint64Array(2) // struct timespec
   check("clock_gettime", "CLOCK_BOOTTIME", () => engine.clock_gettime(CLOCK_BOOTTIME, time))
@@ -17,9 +17,9 @@ export function bootMs(): number {
 }
 
 /**
- * Returns the share of the processor that the thread got of the time it wanted, above 0 and up to 1: from its time on a
- * processor and its time of waiting for one, including waits for the quota of its cgroup, in
- * `/proc/thread-self/schedstat`. Returns 1 if the kernel does not provide it (CONFIG_SCHED_INFO) or `/proc` is missing.
+ * Returns the thread's share of the processor, above 0 and up to 1: the time it ran, divided by the time it ran or
+ * waited to run, from `/proc/thread-self/schedstat`. Waits for the quota of its cgroup count. Returns 1 if the kernel
+ * does not report the times (CONFIG_SCHED_INFO) or `/proc` is missing.
  */
 export function processorShare(): number {
   try {
@@ -31,8 +31,8 @@ export function processorShare(): number {
 }
 
 /**
- * `schedstat` has the nanoseconds that a thread ran, the nanoseconds that it waited, and the number of its turns;
- * proc(5).
+ * Returns the share from the text of `schedstat`: the nanoseconds that a thread ran, the nanoseconds that it waited,
+ * and the number of its turns; proc(5).
  */
 export function shareOf(schedstat: string): number {
   const [ran = 0, waited = 0] = schedstat.split(" ").map(Number)
@@ -40,22 +40,25 @@ export function shareOf(schedstat: string): number {
 }
 
 /**
- * A timer for a time of `bootMs`, timerfd_create(2). The time limits of poll(2) stop while the machine is suspended;
- * this descriptor is readable right after resume if its time came during suspend.
+ * A timer whose descriptor becomes readable at a time of `bootMs`, timerfd_create(2). Time limits of poll(2) do not
+ * advance in suspend. This descriptor is readable right after resume if the time passed during suspend.
  */
 export class BootTimer extends FileDescriptor {
   #at: number | undefined
 
-  /** Throws `SyscallError`. */
+  /** Creates a timer without a time. Throws `SyscallError`. */
   constructor() {
     const flags = Open.NonBlocking | Open.CloseOnExec
     super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)
   }
 
-  /** Makes the descriptor readable from `at` on; never with undefined. Throws `SyscallError`. */
+  /**
+   * Sets the time from which the descriptor is readable; with undefined, it never becomes readable. Throws
+   * `SyscallError`.
+   */
   set(at: number | undefined): void {
     if (at === this.#at && (at === undefined || at > bootMs())) return
-    const ns = at === undefined ? 0n : BigInt(Math.max(1, Math.ceil(at))) * NS_PER_MS // 0 takes the time out
+    const ns = at === undefined ? 0n : BigInt(Math.max(1, Math.ceil(at))) * NS_PER_MS // 0 disarms the timer
     const time = new BigUint64Array([0n, 0n, ns / 1_000_000_000n, ns % 1_000_000_000n]) // struct itimerspec
     check("timerfd_settime", "", () => engine.timerfd_settime(this.fd, TFD_TIMER_ABSTIME, time))
     this.#at = at

@@ -4,7 +4,7 @@ import { check, find } from "./errno.ts"
 /** An open file descriptor. */
 export type Fd = number & { readonly __brand: "Fd" }
 
-/** Flags of open(2), <asm-generic/fcntl.h>; those that differ between architectures are left out. */
+/** Flags of open(2), <asm-generic/fcntl.h>. Flags that differ between architectures are left out. */
 export const Open = {
   ReadOnly: 0,
   WriteOnly: 1,
@@ -20,29 +20,32 @@ export const Open = {
 /** <linux/fcntl.h> */
 const F_DUPFD_CLOEXEC = 1030
 
-/** For every open(2): a FIFO in place of a file must not block until its other end is opened. */
+/**
+ * Flags for every open(2). Without O_NONBLOCK, opening a FIFO in place of a file would block until another process
+ * opens its other end.
+ */
 const ALWAYS = Open.CloseOnExec | Open.NonBlocking
 
-/**
- * Opens a file, like `open(path, flags, mode)`, always close-on-exec, and never blocking on a FIFO. Throws
- * `SyscallError`.
- */
+/** Opens a file close-on-exec and without blocking on a FIFO, like open(2). Throws `SyscallError`. */
 export function open(path: string, flags: number, mode = 0): Fd {
   return check("open", { path }, () => engine.open(path, flags | ALWAYS, mode)) as Fd
 }
 
-/** Opens an existing file for reading and writing; undefined if it does not exist or is not writable. Never throws. */
+/**
+ * Opens an existing file for reading and writing. Returns undefined if it does not exist or is not writable. Never
+ * throws.
+ */
 export function findFileForWriting(path: string): Fd | undefined {
   const fd = engine.open(path, Open.ReadWrite | ALWAYS, 0)
   return fd < 0 ? undefined : (fd as Fd)
 }
 
-/** Closes a descriptor. Errors are ignored, since the caller cannot act on them. */
+/** Closes a descriptor. Errors are ignored, because the caller cannot act on them. */
 export function close(fd: Fd): void {
   engine.close(fd)
 }
 
-/** Returns another descriptor of the same open file, close-on-exec. Throws `SyscallError`. */
+/** Returns another descriptor of the same open file, which is close-on-exec. Throws `SyscallError`. */
 export function duplicate(fd: Fd): Fd {
   return check("fcntl", { fd }, () => engine.fcntl(fd, F_DUPFD_CLOEXEC, 0)) as Fd
 }
@@ -60,7 +63,7 @@ export class FileDescriptor implements Disposable {
     return new FileDescriptor(open(path, flags, mode))
   }
 
-  /** Opens a file for reading; undefined if it does not exist. Throws `SyscallError`. */
+  /** Opens a file for reading. Returns undefined if it does not exist. Throws `SyscallError`. */
   static find(path: string): FileDescriptor | undefined {
     const fd = find("open", { path }, () => engine.open(path, Open.ReadOnly | ALWAYS, 0))
     return fd === undefined ? undefined : new FileDescriptor(fd as Fd)
@@ -76,7 +79,7 @@ export class FileDescriptor implements Disposable {
   }
 }
 
-/** Returns a resource after `prepare` has run on it; disposes it if that throws. */
+/** Calls `prepare` with a resource and returns the resource. If `prepare` throws, the resource is disposed. */
 export function prepared<R extends Disposable>(resource: R, prepare: (resource: R) => void): R {
   try {
     prepare(resource)
@@ -87,37 +90,43 @@ export function prepared<R extends Disposable>(resource: R, prepare: (resource: 
   }
 }
 
-/** Reads up to `into.length` bytes; 0 is the end. Throws `SyscallError`, `EAGAIN` included. */
+/**
+ * Reads up to `into.length` bytes and returns their number; 0 means the end of the file. Throws `SyscallError`, also
+ * for `EAGAIN`.
+ */
 export function read(fd: Fd, into: Uint8Array): number {
   return check("read", { fd }, () => engine.read(fd, into))
 }
 
-/** Writes some of the bytes and returns their number. Throws `SyscallError`, `EAGAIN` included. */
+/** Writes some of the bytes and returns their number. Throws `SyscallError`, also for `EAGAIN`. */
 export function write(fd: Fd, bytes: Uint8Array): number {
   return check("write", { fd }, () => engine.write(fd, bytes))
 }
 
-/** Writes all of the bytes. Throws `SyscallError`; a part may have been written. */
+/** Writes all of the bytes. Throws `SyscallError`; some bytes may then have been written. */
 export function writeAll(fd: Fd, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes.subarray(done))
 }
 
 /**
- * Calls ioctl(2) for a request with a number as argument, or without an argument; `name` is the request's name. Throws
+ * Calls ioctl(2) for a request whose argument is a number, or that has none; `name` is the request's name. Throws
  * `SyscallError`.
  */
 export function ioctl(fd: Fd, name: string, request: number, value = 0): number {
   return check("ioctl", name, () => engine.ioctl(fd, request, value))
 }
 
-/** Calls ioctl(2) for a request that takes a struct ifreq of 40 bytes, <linux/if.h>. Throws `SyscallError`. */
+/** Calls ioctl(2) for a request whose argument is a struct ifreq of 40 bytes, <linux/if.h>. Throws `SyscallError`. */
 export function ioctlIfreq(fd: Fd, name: string, request: number, ifreq: Uint8Array): void {
   check("ioctl", name, () => engine.ioctlIfreq(fd, request, ifreq))
 }
 
 export const Poll = { In: 1, Out: 4 } as const
 
-/** Waits until the descriptor is ready for one of `events`, or broken. Returns false after `timeoutMs`. */
+/**
+ * Waits until the descriptor is ready for one of `events`, or broken. Returns false if neither happens within
+ * `timeoutMs`.
+ */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
   const deadline = monotonicMs() + timeoutMs

@@ -12,7 +12,7 @@ export function removeDirectory(path: string): void {
 }
 
 /**
- * Removes a directory if it is empty. Returns whether it no longer exists; never throws, since an exception would be
+ * Removes a directory if it is empty. Returns true if it no longer exists. Never throws, because an exception would be
  * expensive.
  */
 export function tryRemoveDirectory(path: string): boolean {
@@ -20,7 +20,7 @@ export function tryRemoveDirectory(path: string): boolean {
   return answer === 0 || answer === -ENOENT
 }
 
-/** Creates a directory. Throws `EEXIST` if the name is taken. */
+/** Creates a directory. Throws `EEXIST` if the path exists. */
 export function makeDirectory(path: string, mode = 0o755): void {
   check("mkdir", { path }, () => engine.mkdirat(path, mode))
 }
@@ -31,7 +31,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
   if (found && isDirectory(found)) return
   for (let at = path.indexOf("/", 1); ; at = path.indexOf("/", at + 1)) {
     const part = at === -1 ? path : path.slice(0, at)
-    // Most parents exist. That is not an exception, which would cost more than the call.
+    // Most parents exist. This case must not throw an exception, which would cost more than the call.
     const result = engine.mkdirat(part, mode)
     if (result !== -EEXIST || (at === -1 && !isDirectory(stat(path)))) {
       check("mkdir", { path: part }, () => result)
@@ -40,21 +40,24 @@ export function makeDirectories(path: string, mode = 0o755): void {
   }
 }
 
-/** Creates a directory with mode 0700 and random digits after `prefix`, like `mktemp -d`. Throws `SyscallError`. */
+/**
+ * Creates a directory whose name is `prefix` and random digits, with mode 0700, like `mktemp -d`. Returns its path.
+ * Throws `SyscallError`.
+ */
 export function makeTemporaryDirectory(prefix: string): string {
   const path = `${prefix}${randomHex(4)}`
   makeDirectory(path, 0o700)
   return path
 }
 
-/** Returns the names in a directory without "." and "..", in no order. Throws `SyscallError`. */
+/** Returns the names in a directory except "." and "..", in no particular order. Throws `SyscallError`. */
 export function readDirectory(path: string): string[] {
   const names: string[] = []
   eachEntry(path, (name) => names.push(name))
   return names
 }
 
-/** A name in a directory with its type; a symbolic link is neither. */
+/** A name in a directory, with its type. A symbolic link is neither a file nor a directory. */
 export interface DirectoryEntry {
   readonly name: string
   readonly isDirectory: boolean
@@ -64,7 +67,7 @@ export interface DirectoryEntry {
 /** `DT_*`, <dirent.h> */
 const EntryType = { Unknown: 0, Directory: 4, File: 8 } as const
 
-/** Returns the entries of a directory, in no order. Throws `SyscallError`. */
+/** Returns the entries of a directory, in no particular order. Throws `SyscallError`. */
 export function readEntries(path: string): DirectoryEntry[] {
   const entries: DirectoryEntry[] = []
   eachEntry(path, (name, type) => {
@@ -81,7 +84,7 @@ export function readEntries(path: string): DirectoryEntry[] {
 
 function eachEntry(path: string, see: (name: string, type: number) => void): void {
   using directory = FileDescriptor.open(path, Open.ReadOnly)
-  // Most directories are small, and so is the memory of a call.
+  // The buffer is small, because most directories and the memory of a plugin call are small.
   const buffer = new Uint8Array(8192)
   const view = new DataView(buffer.buffer)
   for (;;) {

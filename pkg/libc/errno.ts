@@ -1,13 +1,13 @@
-/** <asm-generic/errno-base.h>: nothing there; a signal came. */
+/** <asm-generic/errno-base.h>: no such file; interrupted by a signal. */
 const ENOENT = 2
 export const EINTR = 4
 
-/** A failed system call. It stays inside the process: callers get a `CniError`. */
+/** The error for a failed system call. It does not leave the process: plugins turn it into a `CniError`. */
 export class SyscallError extends Error {
   override readonly name = "SyscallError"
-  /** "ENOENT" */
+  /** The name of the errno, such as "ENOENT". */
   readonly errno: string
-  /** "open" */
+  /** The name of the system call, such as "open". */
   readonly call: string
 
   constructor(call: string, number: number, object = "") {
@@ -19,8 +19,8 @@ export class SyscallError extends Error {
 }
 
 /**
- * Whether a thrown value is an error of a system call or of netlink with one of these names; without names, with any
- * name.
+ * Reports whether a thrown value is an error of a system call or of netlink whose errno is one of `names`. Without
+ * names, any errno counts.
  */
 export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error & { errno: string } {
   if (!(error instanceof Error && "errno" in error)) return false
@@ -28,8 +28,8 @@ export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error &
 }
 
 /**
- * Whether an error has nothing to do with the request: the kernel is busy, memory or descriptors have run out, or the
- * caller lacks a permission.
+ * Reports whether an error has a cause other than the request itself: the kernel is busy, memory or descriptors have
+ * run out, or the caller lacks a permission.
  */
 export function isShortage(error: unknown): boolean {
   return isErrno(
@@ -49,8 +49,8 @@ export function isShortage(error: unknown): boolean {
 }
 
 /**
- * Runs `act` and returns its result; undefined if it throws an error with one of these names, for example because it is
- * already done.
+ * Calls `act` and returns its result. Returns undefined if `act` throws an error with one of these names, for example
+ * because the change is already made.
  */
 export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefined {
   try {
@@ -61,7 +61,7 @@ export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefin
   }
 }
 
-/** The object of a system call. Only an error describes it, so a path is quoted there. */
+/** The object of a system call, for error messages. A path is quoted only when an error is thrown. */
 export type CallObject = string | { readonly path: string; readonly to?: string } | { readonly fd: number }
 
 function describe(object: CallObject): string {
@@ -71,7 +71,7 @@ function describe(object: CallObject): string {
   return object.to === undefined ? path : `${path} to ${JSON.stringify(object.to)}`
 }
 
-/** Runs a system call, again while a signal interrupts it, and returns its result. Throws `SyscallError`. */
+/** Makes a system call, again if a signal interrupts it, and returns its result. Throws `SyscallError`. */
 export function check(call: string, object: CallObject, attempt: () => number): number {
   let answer = attempt()
   while (answer === -EINTR) answer = attempt()
@@ -80,7 +80,7 @@ export function check(call: string, object: CallObject, attempt: () => number): 
 }
 
 /**
- * Like `check`, but returns undefined for `ENOENT`: for objects that are often missing, where an exception would be
+ * Like `check`, but returns undefined for `ENOENT`: for objects that are often missing, because an exception would be
  * expensive.
  */
 export function find(call: string, object: CallObject, attempt: () => number): number | undefined {
@@ -90,8 +90,9 @@ export function find(call: string, object: CallObject, attempt: () => number): n
 }
 
 /**
- * Linux' errors by number: 2 is in line 2. Names and numbers: <asm-generic/errno-base.h> and <asm-generic/errno.h>, the
- * same on x86-64 and arm64. The texts are those of glibc's strerror(3), with each C library.
+ * Linux' errors. The index in the list is the error number: 2 is ENOENT. Names and numbers are those of
+ * <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on x86-64 and arm64. The texts are those of glibc's
+ * strerror(3), whatever the C library.
  */
 const errors = [
   ["", ""],
@@ -230,23 +231,25 @@ const errors = [
   ["EHWPOISON", "Memory page has hardware error"],
 ] as const
 
-/** Outside the table: an errno for use inside the kernel, which netlink and some sockets return nevertheless. */
+/**
+ * An errno for use inside the kernel, and therefore not in the table. Netlink and some sockets return it nevertheless.
+ */
 const ENOTSUPP = 524
 
-/** The name of an error number as in <errno.h>. */
+/** The name of an errno, as in <errno.h>. */
 export type ErrnoName = Exclude<(typeof errors)[number][0], ""> | "ENOTSUPP"
 
-/** The number of an error: 2 for "ENOENT". */
+/** Returns the number of an errno: 2 for "ENOENT". */
 export function errnoNumber(name: ErrnoName): number {
   return name === "ENOTSUPP" ? ENOTSUPP : errors.findIndex(([known]) => known === name)
 }
 
-/** The name of an error number, "ENOENT"; "errno 1234" if it is not in the table. */
+/** Returns the name of an error number: "ENOENT" for 2, "errno 1234" for a number that is not in the table. */
 export function errnoName(errno: number): string {
   return errno === ENOTSUPP ? "ENOTSUPP" : errors[errno]?.[0] || `errno ${errno}`
 }
 
-/** The text of an error number: "No such file or directory". */
+/** Returns the text of an error number: "No such file or directory" for 2. */
 export function errnoText(errno: number): string {
   return errors[errno]?.[1] || `Unknown error ${errno}`
 }

@@ -7,8 +7,8 @@ import { isDirectory, isRegularFile, statOpen } from "./stat.ts"
 const UTIME_OMIT = 0x3ffffffen
 
 /**
- * Reads a file to its end. Throws `SyscallError`; `EFBIG` for a file longer than `limit` bytes, `EINVAL` for a FIFO, a
- * socket or a device.
+ * Returns the content of a file. Throws `SyscallError`: `EFBIG` for a file longer than `limit` bytes, `EINVAL` for a
+ * FIFO, a socket or a device.
  */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -30,14 +30,14 @@ function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Arra
   return bytes
 }
 
-/** Reads a file as UTF-8 text. Throws `SyscallError`. */
+/** Returns the content of a file as UTF-8 text. Throws `SyscallError`. */
 export function readTextFile(path: string): string {
   return decodeUtf8(readFile(path))
 }
 
 /**
- * Reads a file of the kernel, which returns all that fits, with one read(2) as UTF-8 text. Returns undefined if it has
- * `limit` bytes or more. Throws `SyscallError`.
+ * Returns the UTF-8 text of a kernel file, such as one in /proc, which the kernel returns whole to a single read(2).
+ * Returns undefined if the file has `limit` bytes or more. Throws `SyscallError`.
  */
 export function readTextAtOnce(path: string, limit: number): string | undefined {
   using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -46,7 +46,7 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
   return length < limit ? decodeUtf8(bytes.subarray(0, length)) : undefined
 }
 
-/** Reads a descriptor to its end, at most `limit` bytes; returns one byte more if there is more. */
+/** Reads a descriptor to its end. Of a longer file, reads and returns `limit` + 1 bytes. */
 export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {
@@ -62,13 +62,15 @@ export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): U
   }
 }
 
-/** Writes into an existing file, like `echo -n text > path`. Throws `SyscallError`. */
+/** Writes text into an existing file, like `echo -n text > path`. Throws `SyscallError`. */
 export function writeExisting(path: string, text: string): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Truncate)
   writeAll(file.fd, encodeUtf8(text))
 }
 
-/** Creates a file with these bytes without fsync. Throws `EEXIST` if it exists; leaves nothing when it throws. */
+/**
+ * Creates a file with this content, without fsync. Throws `EEXIST` if the path exists. Leaves no file when it throws.
+ */
 export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
   try {
@@ -79,18 +81,15 @@ export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void 
   }
 }
 
-/**
- * Writes a file and replaces its content; creates it if it does not exist, like `echo -n text > path`. Throws
- * `SyscallError`.
- */
+/** Creates a file or replaces its content, like `echo -n text > path`. Throws `SyscallError`. */
 export function writeFile(path: string, content: string | Uint8Array, mode = 0o644): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Truncate, mode)
   writeAll(file.fd, bytesOf(content))
 }
 
 /**
- * Replaces a file atomically: writes a temporary file beside it and renames it, so that readers see the old or the new
- * content. Throws `SyscallError`, and leaves no temporary file.
+ * Replaces a file atomically: writes a temporary file in the same directory and renames it. Readers see either the old
+ * or the new content. Throws `SyscallError`, and then leaves no temporary file.
  */
 export function replaceFile(path: string, content: string | Uint8Array, mode = 0o644): void {
   const draft = `${path}.${randomHex(4)}.tmp`
@@ -107,12 +106,13 @@ function bytesOf(content: string | Uint8Array): Uint8Array {
   return typeof content === "string" ? encodeUtf8(content) : content
 }
 
-/** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>; each architecture refuses the other value with `EINVAL`. */
+/** `O_TMPFILE` on x86-64 and on arm64, <fcntl.h>. Each architecture refuses the value of the other with `EINVAL`. */
 const unnamed = [0o20200000, 0o20040000]
 
 /**
- * Creates a file without a name (O_TMPFILE) in a directory; it is deleted when this returns or the process is killed.
- * Returns false if the file system does not support it. Throws `SyscallError` like `createFile`.
+ * Creates a file without a name (O_TMPFILE) in a directory. The file is deleted when the function returns or the
+ * process is killed. Returns false if the file system does not support such files. Throws `SyscallError` like
+ * `createFile`.
  */
 export function tryUnnamedFile(directory: string): boolean {
   for (const flags of unnamed) {
@@ -128,7 +128,7 @@ export function sync(fd: Fd): void {
   check("fsync", { fd }, () => engine.fsync(fd))
 }
 
-/** Writes the data of a file, or the names in a directory, to disk, like `sync path`. Throws `SyscallError`. */
+/** Writes the data of a file, or the entries of a directory, to disk, like `sync path`. Throws `SyscallError`. */
 export function syncPath(path: string): void {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   sync(file.fd)
@@ -150,12 +150,12 @@ export function truncate(fd: Fd, length: number): void {
   check("ftruncate", { fd }, () => engine.ftruncate(fd, length))
 }
 
-/** Renames a file and replaces a file of the new name. Throws `SyscallError`. */
+/** Renames a file, and replaces an existing file with the new name. Throws `SyscallError`. */
 export function rename(from: string, to: string): void {
   check("rename", { path: from, to }, () => engine.rename(from, to))
 }
 
-/** Creates a hard link. Throws `EEXIST` if the name is taken. */
+/** Creates a hard link. Throws `EEXIST` if `to` exists. */
 export function link(from: string, to: string): void {
   check("link", { path: from, to }, () => engine.linkat(from, to))
 }
@@ -167,21 +167,21 @@ export function readlink(path: string): string {
   return decodeUtf8(buffer.subarray(0, length))
 }
 
-/** `O_PATH` of <asm-generic/fcntl.h>: a descriptor for a path that cannot be read. */
+/** `O_PATH` of <asm-generic/fcntl.h>: opens a descriptor that identifies a path but cannot be read. */
 const O_PATH = 0o10000000
 
-/** The path without symbolic links, like `realpath`. Throws `SyscallError`. */
+/** Returns the path with all symbolic links resolved, like `realpath`. Throws `SyscallError`. */
 export function realPath(path: string): string {
   using file = FileDescriptor.open(path, O_PATH)
   return readlink(`/proc/self/fd/${file.fd}`)
 }
 
-/** Removes a name. Throws `ENOENT` if it does not exist. */
+/** Removes a name from its directory, like unlink(2). Throws `ENOENT` if it does not exist. */
 export function unlink(path: string): void {
   check("unlink", { path }, () => engine.unlink(path))
 }
 
-/** Removes a name and returns whether it existed. Throws `SyscallError`. */
+/** Removes a name from its directory. Returns false if it did not exist. Throws `SyscallError`. */
 export function tryUnlink(path: string): boolean {
   return find("unlink", { path }, () => engine.unlink(path)) !== undefined
 }
@@ -191,12 +191,12 @@ export function changeMode(path: string, mode: number): void {
   check("chmod", { path }, () => engine.fchmodat(path, mode))
 }
 
-/** The longest value of an extended attribute, <linux/limits.h>. */
+/** The maximum length of an extended attribute's value, <linux/limits.h>. */
 const XATTR_SIZE_MAX = 65536
 
 /**
- * Returns an extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`; `undefined` if the
- * attribute does not exist or the file system has no attributes. Throws `SyscallError`.
+ * Returns an extended attribute of a file, or of a symbolic link itself, like `getfattr -h -n NAME`. Returns
+ * `undefined` if the attribute does not exist or the file system does not support attributes. Throws `SyscallError`.
  */
 export function findAttribute(path: string, name: string): Uint8Array | undefined {
   const into = new Uint8Array(XATTR_SIZE_MAX)
@@ -220,7 +220,7 @@ export function sha256OfFile(path: string): string {
   return text
 }
 
-/** Sets the modification time of a file in nanoseconds since 1970. Throws `SyscallError`. */
+/** Sets the modification time of a file. `modified` is in nanoseconds since 1970. Throws `SyscallError`. */
 export function setModified(path: string, modified: bigint): void {
   const seconds = modified / 1_000_000_000n
   const times = new BigInt64Array([0n, UTIME_OMIT, seconds, modified % 1_000_000_000n]) // struct timespec[2]: access, modification

@@ -5,19 +5,22 @@ import { join, resolve } from "./path.ts"
 import { programArguments } from "./process.ts"
 import { findStat, isRegularFile } from "./stat.ts"
 
-/** The names of this process and of its host; proc(5). */
+/** Names of this process and its host; proc(5). */
 
-/** Returns the ID of this process in the PID namespace of /proc. Throws `SyscallError`. */
+/** Returns the ID of this process in the PID namespace of the mounted /proc. Throws `SyscallError`. */
 export function processId(): number {
   return Number(readlink("/proc/self"))
 }
 
-/** Returns the file that this process runs. Throws `SyscallError`. */
+/** Returns the path of the executable file of this process. Throws `SyscallError`. */
 export function executablePath(): string {
   return readlink("/proc/self/exe").replace(/ \(deleted\)$/, "")
 }
 
-/** Returns the command that runs this program again with other arguments; for a script, this includes the engine. */
+/**
+ * Returns the command that runs this program again; the caller appends arguments. For a script, the command includes
+ * the engine.
+ */
 export function ownCommand(): string[] {
   const texts = readTextFile("/proc/self/cmdline").split("\0").slice(0, -1)
   return [executablePath(), ...texts.slice(1, texts.length - programArguments().length)]
@@ -35,7 +38,7 @@ export function kernelVersion(): { release: string; version: string } {
 }
 
 /**
- * Returns the architecture that this program was built for, like `uname -m`, from its file, elf(5). Throws
+ * Returns the architecture for which this program was built, like `uname -m`, from its file, elf(5). Throws
  * `SyscallError`.
  */
 export function machine(): string {
@@ -47,18 +50,19 @@ export function machine(): string {
 }
 
 /**
- * Returns the file that a shell would run for a name, by the directories of PATH, "A:B"; undefined if there is none.
+ * Returns the path of the file that a shell would run for a name. `path` has the form of PATH, "A:B". Returns undefined
+ * if no directory contains such a file.
  */
 export function findProgram(name: string, path: string | undefined): string | undefined {
   const directories = (path || "/usr/sbin:/usr/bin:/sbin:/bin").split(":").filter((directory) => directory !== "")
   return directories.map((directory) => resolve(join(directory, name))).find(isExecutableFile)
 }
 
-/** Whether a path is a file with an executable mode. Never throws. */
+/** Reports whether a path is a regular file whose mode allows execution. Never throws. */
 export function isExecutableFile(path: string): boolean {
   const found = unlessErrno(() => findStat(path), ...unseen)
   return found !== undefined && isRegularFile(found) && (found.mode & 0o111) !== 0
 }
 
-/** Errors of a path whose directories do not exist or cannot be entered. */
+/** Errors of a path whose directory does not exist or cannot be entered. */
 const unseen = ["ENOTDIR", "EACCES", "ELOOP", "ENAMETOOLONG"] as const

@@ -13,23 +13,26 @@ const IN_CLOSE_NOWRITE = 0x10
 const IN_NONBLOCK = 0o4000
 const IN_CLOEXEC = 0o2000000
 
-/** Takes the exclusive lock of flock(2) on this open file until it is closed; returns whether it was free. */
+/**
+ * Takes the exclusive lock of flock(2) on an open file until the file is closed. Returns false if another process has a
+ * lock.
+ */
 export function tryLock(fd: Fd): boolean {
   return tryFlock(fd, LOCK_EX)
 }
 
 /**
- * Takes a shared lock of flock(2) on this open file until it is closed; returns false if a process has the exclusive
- * one.
+ * Takes a shared lock of flock(2) on an open file until the file is closed. Returns false if another process has the
+ * exclusive lock.
  */
 export function tryLockShared(fd: Fd): boolean {
   return tryFlock(fd, LOCK_SH)
 }
 
 /**
- * Tries to take a lock once per millisecond for `ms` milliseconds; returns whether it was taken. For locks that other
- * processes hold briefly, and without which the caller can continue: any process that can open the file can also hold
- * its lock forever.
+ * Calls `isLocked` every millisecond, for `ms` milliseconds, until it has taken a lock. Returns whether it has. This is
+ * for locks that other processes hold only briefly. The caller must be able to continue without the lock, because any
+ * process that can open the file can hold its lock forever.
  */
 export function lockWithin(ms: number, isLocked: () => boolean): boolean {
   const end = monotonicMs() + ms
@@ -46,8 +49,8 @@ function tryFlock(fd: Fd, kind: number): boolean {
 }
 
 /**
- * Watches for any process closing a file, with inotify(7): the descriptor then becomes readable. Throws `EMFILE` or
- * `ENOSPC` if the user has no watches left.
+ * Returns an inotify(7) descriptor that becomes readable when any process closes the file. Throws `EMFILE` or `ENOSPC`
+ * if the user has no watches left.
  */
 export function watchClosing(path: string): FileDescriptor {
   const watch = new FileDescriptor(

@@ -1,6 +1,6 @@
 /**
- * System calls through the engine's door: thin functions that throw `SyscallError` with the name of the error.
- * Everything is synchronous and retries after a signal.
+ * System calls through the engine's interface: thin functions that throw `SyscallError` with the name of the errno. All
+ * of them are synchronous, and repeat a call that a signal interrupts.
  *
  * @example
  * using file = FileDescriptor.open("/proc/sys/net/ipv4/ip_forward", Open.ReadOnly)

@@ -4,18 +4,18 @@ import { check, unlessErrno } from "./errno.ts"
 import { MSG_DONTWAIT, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_RAW } from "./socket.ts"
 
 const AF_PACKET = 17
-/** <linux/if_ether.h>: the protocol of a frame. */
+/** <linux/if_ether.h>: the protocols of frames. */
 export const ETH_P_ALL = 0x0003
 export const ETH_P_IP = 0x0800
 export const ETH_P_IPV6 = 0x86dd
 
 /**
- * An instruction of a socket filter: code, jump offsets if true and if false, operand; struct sock_filter in
- * <linux/filter.h>.
+ * An instruction of a socket filter: the code, the jump offsets for true and false, and the operand; struct sock_filter
+ * in <linux/filter.h>.
  */
 export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
 
-/** The bytes of a filter, struct sock_filter. */
+/** Returns a filter as bytes, an array of struct sock_filter. */
 export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8Array {
   const bytes = new Uint8Array(8 * instructions.length)
   const view = new DataView(bytes.buffer)
@@ -28,18 +28,20 @@ export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8A
   return bytes
 }
 
-/** The Ethernet frames of one link of the namespace in which it was opened, packet(7). */
+/** A socket for the Ethernet frames of one link in the namespace in which it was opened, packet(7). */
 export class PacketSocket extends FileDescriptor {
-  /** The buffer of recvfrom(2) for the sender, which is in the frame as well. */
+  /**
+   * The buffer in which recvfrom(2) stores the sender. It is not read, because the frame contains the sender as well.
+   */
   readonly #sender = new Uint8Array(12)
 
   /**
-   * Opens a socket on the link with this index. Every frame it receives has passed the filter. Throws `ENODEV` if the
-   * link does not exist, and `EPERM` without CAP_NET_RAW.
+   * Opens a socket on the link with this index. The socket receives only frames that pass the filter. Throws `ENODEV`
+   * if the link does not exist, and `EPERM` without CAP_NET_RAW.
    */
   constructor(index: number, filter: Uint8Array) {
     const type = SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC
-    // With protocol 0 it receives nothing, so the filter is attached before the first frame.
+    // With protocol 0 the socket receives nothing, so no frame arrives before the filter is attached.
     super(check("socket", "AF_PACKET", () => engine.socket(AF_PACKET, type, 0)) as Fd)
     prepared(this, ({ fd }) => {
       check("setsockopt", "SO_ATTACH_FILTER", () => engine.attachFilter(fd, filter))
@@ -58,8 +60,8 @@ export class PacketSocket extends FileDescriptor {
   }
 
   /**
-   * Receives the next frame into a buffer, truncated to its size; `undefined` if no frame is waiting. Throws `ENETDOWN`
-   * once the link goes down.
+   * Receives the next frame into a buffer, and truncates a frame longer than the buffer. Returns `undefined` if no
+   * frame has arrived. Throws `ENETDOWN` once the link goes down.
    */
   receive(into: Uint8Array): Uint8Array | undefined {
     const next = () => engine.recvfrom(this.fd, into, MSG_DONTWAIT, this.#sender)

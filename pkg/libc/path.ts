@@ -2,7 +2,7 @@ import { readlink } from "./files.ts"
 
 /** POSIX paths as strings, like `node:path`. */
 
-/** Joins parts to one path without "." and "..", like `join` of node:path: "a", "../b" is "b". */
+/** Joins parts to one path and resolves "." and "..", like `join` of node:path: "b" for "a" and "../b". */
 export function join(...parts: readonly string[]): string {
   return normalize(parts.filter((part) => part !== "").join("/"))
 }
@@ -13,28 +13,31 @@ export function dirname(path: string): string {
   const slash = path.lastIndexOf("/", end - 1)
   if (slash === -1) return path.startsWith("/") ? "/" : "."
   if (slash === 0) return "/"
-  if (slash === 1 && path.startsWith("//")) return "//" // POSIX leaves the meaning of two slashes open; node:path keeps them
+  if (slash === 1 && path.startsWith("//")) return "//" // POSIX leaves the meaning of two leading slashes open; node:path keeps them
   return path.slice(0, slash)
 }
 
-/** Returns the last name of a path, like `basename`: "b" for "/a/b/". */
+/** Returns the last component of a path, like `basename`: "b" for "/a/b/". */
 export function basename(path: string): string {
   const end = endOf(path)
   return path.slice(path.lastIndexOf("/", end - 1) + 1, end)
 }
 
-/** Returns the absolute path for a path in the working directory, without "." and "..". Throws `SyscallError`. */
+/**
+ * Returns the absolute path of a path relative to the working directory, with "." and ".." resolved. Throws
+ * `SyscallError`.
+ */
 export function resolve(path: string): string {
   return path.startsWith("/") ? resolveIn("/", path) : resolveIn(readlink("/proc/self/cwd"), path)
 }
 
-/** Returns the absolute path for a path in an absolute directory. */
+/** Returns the absolute path of a path relative to an absolute directory. */
 export function resolveIn(directory: string, path: string): string {
   const whole = normalize(path.startsWith("/") ? path : `${directory}/${path}`)
   return whole.length > 1 && whole.endsWith("/") ? whole.slice(0, -1) : whole
 }
 
-/** Returns the offset of the trailing slashes of a path. */
+/** Returns the offset at which the trailing slashes of a path begin. */
 function endOf(path: string): number {
   let end = path.length
   while (end > 0 && path[end - 1] === "/") end--

@@ -5,7 +5,7 @@ import { check, EINTR, SyscallError } from "./errno.ts"
 const EAGAIN = 11
 const EPIPE = 32
 const F_SETFL = 4
-/** poll(2) ignores it. */
+/** A descriptor that poll(2) ignores. */
 export const NO_FD = -1 as Fd
 
 /** Both ends of a pipe. */
@@ -28,12 +28,12 @@ export function openPipe(): Pipe & { readonly writing: FileDescriptor } {
   }
 }
 
-/** The stdin of a program that gets no input. */
+/** Returns the stdin of a program that gets no input from this process. */
 export function inputOf(reading: FileDescriptor): Pipe {
   return { reading, writing: undefined, [Symbol.dispose]: () => reading[Symbol.dispose]() }
 }
 
-/** Writes as many bytes to the program's stdin as it accepts, without waiting. */
+/** The input of a program. `write` writes as many bytes as the program's stdin accepts, without waiting. */
 export class Input {
   readonly #pipe: FileDescriptor | undefined
   #rest: Uint8Array
@@ -45,12 +45,15 @@ export class Input {
     if (bytes.length === 0) pipe?.[Symbol.dispose]()
   }
 
-  /** `NO_FD` if nothing is left to write. */
+  /** The descriptor to write to; `NO_FD` if nothing is left to write. */
   get fd(): Fd {
     return (this.#rest.length > 0 && this.#pipe?.fd) || NO_FD
   }
 
-  /** A program that stops reading is not an error. A program must not mistake a part of its input for the whole. */
+  /**
+   * Writes more of the input. A program that no longer reads (`EPIPE`) is not an error. After any other error it throws
+   * `SyscallError`, so that the program does not mistake a part of its input for the whole.
+   */
   write(): void {
     const written = engine.write(this.fd, this.#rest)
     if (written === -EAGAIN || written === -EINTR) return
@@ -60,7 +63,7 @@ export class Input {
   }
 }
 
-/** One stream of the program's output, kept up to a limit or passed on. */
+/** One output stream of a program. It is kept up to a limit, or passed on. */
 export class Output {
   readonly #pipe: FileDescriptor
   readonly #limit: number
@@ -75,7 +78,7 @@ export class Output {
     this.#pass = pass
   }
 
-  /** `NO_FD` when it is closed. */
+  /** The descriptor to read from; `NO_FD` once the stream has ended. */
   get fd(): Fd {
     return this.isOpen ? this.#pipe.fd : NO_FD
   }

@@ -4,13 +4,13 @@ import { check } from "./errno.ts"
 
 const NS_GET_NSTYPE = 0xb703 // <linux/nsfs.h>
 
-/** The kind of a network namespace, <linux/sched.h>. */
+/** The type of a network namespace, <linux/sched.h>. */
 export const CLONE_NEWNET = 0x40000000
 
 /** Returns unpredictable bytes, like `head -c LENGTH /dev/urandom`; at most 256. Throws `SyscallError`. */
 export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(length)
-  check("getrandom", "", () => engine.getrandom(bytes, 0)) // up to 256 bytes are returned whole, getrandom(2)
+  check("getrandom", "", () => engine.getrandom(bytes, 0)) // getrandom(2) returns up to 256 bytes completely
   return bytes
 }
 
@@ -21,13 +21,16 @@ export function randomHex(byteLength: number): string {
   return text
 }
 
-/** Sleeps for a time; signals do not interrupt it. For events without a descriptor. */
+/** Sleeps for a time; signals do not end it early. For waits for an event without a descriptor. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
 }
 
-/** Returns the environment of this process. If a name occurs twice, the first value counts, as with getenv(3). */
+/**
+ * Returns the environment of this process. If a name occurs several times, its first value is returned, as by
+ * getenv(3).
+ */
 export function readEnvironment(): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const entry of engine.environment()) {
@@ -53,8 +56,8 @@ export function programArguments(): string[] {
 const TIOCGWINSZ = 0x5413
 
 /**
- * Returns the width of a terminal in characters, 0 for a terminal without a width; `undefined` if the descriptor is not
- * a terminal. Never throws.
+ * Returns the width of a terminal in characters, 0 if the terminal does not report one. Returns `undefined` if the
+ * descriptor is not a terminal. Never throws.
  */
 export function terminalColumns(fd: Fd): number | undefined {
   const size = new Uint16Array(4) // struct winsize: rows, columns
@@ -79,8 +82,8 @@ export function unshareNetworkNamespace(): void {
 }
 
 /**
- * Returns the kind of a namespace's descriptor, `CLONE_NEWNET` for a network namespace. Throws `ENOTTY` if it is not a
- * namespace.
+ * Returns the type of the namespace to which a descriptor refers, `CLONE_NEWNET` for a network namespace. Throws
+ * `ENOTTY` for a descriptor of anything else.
  */
 export function namespaceType(fd: Fd): number {
   return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)

@@ -7,48 +7,52 @@ import type { PollRequest } from "./service.ts"
 
 /** A program to run. */
 export interface Spawn {
-  /** Absolute. */
+  /** The absolute path of the program's file. */
   readonly path: string
   /** argv[0]; the path by default. */
   readonly name?: string
   /** The arguments, without the program's name. */
   readonly args?: readonly string[]
-  /** The whole environment. */
+  /** All variables of the program's environment. Nothing is inherited. */
   readonly env: Readonly<Record<string, string>>
   /** The working directory; this process's by default. */
   readonly cwd?: string
   /** The bytes for the program's stdin; empty by default. */
   readonly stdin?: Uint8Array
-  /** The time after which the program is killed; never by default. */
+  /** The time after which the program is killed; no limit by default. */
   readonly timeoutMs?: number
-  /** The limit of each output stream in bytes; a program that writes more is killed. */
+  /** The maximum number of bytes in each output stream. A program that writes more is killed. */
   readonly outputLimit: number
 }
 
 /** Options of a program that runs in the background. */
 export interface Program extends Omit<Spawn, "stdin"> {
-  /** "inherit" is this process's stdin. */
+  /** The bytes for the program's stdin, or "inherit" for this process's stdin. */
   readonly stdin?: Uint8Array | "inherit"
-  /** The program gets its own session, setsid(2), and is killed with its descendants. */
+  /** Whether the program gets its own session, setsid(2), and is killed together with its descendants. */
   readonly ownSession?: boolean
   /**
-   * How long to wait after its end for descendants that hold its stdout or stderr; until they close them by default.
+   * The time to wait, after the program has ended, for descendants that still hold its stdout or stderr; no limit by
+   * default.
    */
   readonly drainMs?: number
-  /** Receives each chunk of a stream on arrival; the output is not kept and has no limit. */
+  /** Receives each chunk of the stream on arrival. The output then is not kept and has no limit. */
   readonly onStdout?: (chunk: Uint8Array) => void
   readonly onStderr?: (chunk: Uint8Array) => void
 }
 
-/** The end of a program, with its output until then. */
+/** The exit status and the output of a program that has ended. */
 export type Spawned = Omit<ProgramEnd, "startError" | "stopped">
 
-/** argv and environment as execve(2) takes them. */
+/** Returns the arguments and the environment in the form of execve(2). */
 export function execveTexts({ path, name, args = [], env }: Program): { argv: string[]; environment: string[] } {
   return { argv: [name ?? path, ...args], environment: Object.entries(env).map(([key, value]) => `${key}=${value}`) }
 }
 
-/** A running program: the descriptors to wait for, and the handling of their events. Disposal kills it. */
+/**
+ * A running program. `requests` are the descriptors to wait for; `serve` handles their events. Disposal kills the
+ * program.
+ */
 export class Running implements Disposable {
   readonly #resources: DisposableStack
   readonly #child: Child
@@ -60,7 +64,7 @@ export class Running implements Disposable {
   #isStopped = false
   #timedOut = false
 
-  /** Throws `SyscallError` if it cannot be started. */
+  /** Starts a program. Throws `SyscallError` if it cannot be started. */
   constructor(program: Program) {
     const { path, cwd = null, ownSession = false, outputLimit, timeoutMs, drainMs } = program
     using made = new DisposableStack()
@@ -87,14 +91,16 @@ export class Running implements Disposable {
     return this.#child.pid
   }
 
-  /** The descriptors to wait for, for `leftMs` at most, until `isOver`; pass the result of the wait to `serve`. */
+  /**
+   * The descriptors to wait for, for at most `leftMs` and until `isOver`. The result of the wait is passed to `serve`.
+   */
   get requests(): readonly PollRequest[] {
     const events = Poll.In
     const reading = this.#output.map(({ fd }) => ({ fd: this.#isStopped ? NO_FD : fd, events }))
     return [{ fd: this.#input.fd, events: Poll.Out }, ...reading, { fd: this.#child.fd, events }]
   }
 
-  /** Undefined for no limit. */
+  /** The time left in milliseconds; undefined if there is no limit. */
   get leftMs(): number | undefined {
     const end = this.#isStopped ? Number.POSITIVE_INFINITY : Math.min(this.#deadline, this.#drained)
     return end === Number.POSITIVE_INFINITY ? undefined : Math.max(0, Math.ceil(end - monotonicMs()))
@@ -114,18 +120,18 @@ export class Running implements Disposable {
       this.#drained = now + this.#drainMs
     }
     if (this.isOver || this.#isStopped) return
-    // After a last read: a program that always writes is always ready.
+    // Checked only after the last read: a program that writes without pause is always ready.
     this.#timedOut = now >= this.#deadline
     if (this.#timedOut || this.#output.some((stream) => stream.isTooMuch)) this.stop()
   }
 
-  /** Kills it. */
+  /** Kills the program. */
   stop(): void {
     if (!this.#isStopped) this.#child.kill()
     this.#isStopped = true
   }
 
-  /** The exit status and output, once `isOver`. */
+  /** Returns the exit status and the output; only once `isOver`. */
   end(): Spawned {
     const [stdout, stderr] = this.#output
     const wroteTooMuch = this.#output.some((stream) => stream.isTooMuch)
@@ -138,8 +144,8 @@ export class Running implements Disposable {
 }
 
 /**
- * Opens a program's stdin: this process's own, a pipe with the given bytes, or /dev/null. If /dev/null is missing, as
- * in an empty root directory, a pipe that ends at once.
+ * Opens the stdin of a program: this process's stdin, a pipe for the given bytes, or /dev/null. If /dev/null is
+ * missing, as in an empty root directory, the stdin is a pipe without data.
  */
 function openInput(stdin: Program["stdin"]): Pipe {
   if (stdin === "inherit") return inputOf(new FileDescriptor(duplicate(0 as Fd)))

@@ -11,7 +11,7 @@ const SET_SIZE = 8
 /** <asm-generic/resource.h> */
 const RLIMIT_NOFILE = 7
 
-/** Blocks these signals and returns a descriptor that reads them, signalfd(2). Throws `SyscallError`. */
+/** Blocks these signals and returns a descriptor from which they can be read, signalfd(2). Throws `SyscallError`. */
 export function watchSignals(...signals: number[]): FileDescriptor {
   const set = setOf(signals)
   check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_BLOCK, set, SET_SIZE))
@@ -20,7 +20,7 @@ export function watchSignals(...signals: number[]): FileDescriptor {
 }
 
 /**
- * Unblocks these signals, so that they end the process again; pending signals take effect at once. Throws
+ * Unblocks these signals, which get their default effect again. Pending signals take effect at once. Throws
  * `SyscallError`.
  */
 export function unwatchSignals(...signals: number[]): void {
@@ -37,15 +37,15 @@ export function setDescriptorLimit(limit: number, bound: number): void {
   check("prlimit64", "RLIMIT_NOFILE", () => engine.prlimit64(0, RLIMIT_NOFILE, value))
 }
 
-/** A descriptor to wait for with its events, `Poll`. */
+/** A descriptor to wait for, and the events to wait for, `Poll`. */
 export interface PollRequest {
   readonly fd: Fd
   readonly events: number
 }
 
 /**
- * Waits until one of several descriptors is ready or broken, poll(2), for at most `timeoutMs`, or forever if undefined.
- * Returns the events of each descriptor, 0 for none.
+ * Waits until one of several descriptors is ready or broken, poll(2), for at most `timeoutMs`; forever if undefined.
+ * Returns the events of each descriptor, 0 for a descriptor without events.
  */
 export function pollAll(requests: readonly PollRequest[], timeoutMs: number | undefined): Uint16Array {
   const array = new Int32Array(2 * requests.length) // struct pollfd { int fd; short events, revents; }

@@ -19,8 +19,8 @@ export const MSG_PEEK = 2
 export const MSG_DONTWAIT = 0x40
 
 /**
- * Opens a netlink socket of a protocol (`NETLINK_ROUTE` 0, `NETLINK_NETFILTER` 12) in the thread's network namespace,
- * bound to a port of the kernel's choice, and joined to the multicast `groups`. Throws `SyscallError`.
+ * Opens a netlink socket for a protocol (`NETLINK_ROUTE` 0, `NETLINK_NETFILTER` 12) in the thread's network namespace.
+ * The kernel chooses its port. The socket joins the multicast `groups`. Throws `SyscallError`.
  */
 export function openNetlink(protocol: number, groups = 0): Fd {
   const fd = check("socket", `netlink protocol ${protocol}`, () =>
@@ -39,8 +39,8 @@ export function openNetlink(protocol: number, groups = 0): Fd {
 }
 
 /**
- * Returns whether a socket is in the thread's network namespace. False also if that cannot be determined: without
- * CAP_NET_ADMIN or /proc, and before Linux 4.10.
+ * Reports whether a socket is in the thread's network namespace. Returns false also if the namespace is unknown:
+ * without CAP_NET_ADMIN or /proc, and before Linux 4.10.
  */
 export function isInOwnNamespace(socket: Fd): boolean {
   let namespace: Fd | undefined
@@ -62,10 +62,10 @@ export function setSocketOption(fd: Fd, level: number, option: number, value: nu
   check("setsockopt", `${level}/${option}`, () => engine.setsockopt(fd, level, option, number))
 }
 
-/** Makes receiving fail with `EAGAIN` after this many milliseconds. Throws `SyscallError`. */
+/** Sets the time limit of a receive, which then fails with `EAGAIN`. Throws `SyscallError`. */
 export function setReceiveTimeout(fd: Fd, timeoutMs: number): void {
-  const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // the kernel takes 0 for "wait forever"
-  // struct timeval: two numbers of 64 bits, of which these fill the lower halves
+  const micros = Math.max(1, Math.ceil(timeoutMs * 1000)) // 0 would mean no limit
+  // struct timeval: two numbers of 64 bits. The values fill their lower halves.
   const time = new Uint32Array([Math.floor(micros / 1_000_000), 0, micros % 1_000_000, 0])
   check("setsockopt", "SO_RCVTIMEO", () => engine.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, time))
 }
@@ -75,27 +75,30 @@ export function sendToKernel(fd: Fd, bytes: Uint8Array): void {
   check("sendto", "the kernel", () => engine.sendto(fd, bytes, 0))
 }
 
-/** The sender of a netlink datagram, set by `receive`. */
+/** The sender of a netlink datagram, which `receive` stores here. */
 export class NetlinkSender {
-  /** struct sockaddr_nl: family and padding, port, groups */
+  /** struct sockaddr_nl: family and padding, port, groups. */
   readonly address = new Uint32Array(3)
 
-  /** Whether the kernel sent it: only the kernel has port 0, netlink(7). */
+  /** Whether the sender is the kernel, the only one with port 0, netlink(7). */
   get isKernel(): boolean {
     return this.address[0] === AF_NETLINK && this.address[1] === 0
   }
 }
 
-/** Receives one datagram; with `MSG_TRUNC` its whole length is answered even when `into` is smaller. */
+/**
+ * Receives one datagram and returns its length. With `MSG_TRUNC`, this is the whole length of a datagram longer than
+ * `into`.
+ */
 export function receive(fd: Fd, into: Uint8Array, flags: number, sender: NetlinkSender): number {
   return check("recv", { fd }, () => engine.recvfrom(fd, into, flags, sender.address))
 }
 
 /**
- * Closes a socket without waiting for the cleanup in the kernel. The socket is put into the queue of a socket pair that
- * only this queue refers to. The kernel's collector of such pairs finds it at once and closes it in a kernel thread
- * (unix(7), SCM_RIGHTS). Kernels before 6.8 do that within this close(2), so no time is saved. Throws `SyscallError`;
- * the socket is then as before.
+ * Closes a socket without waiting for the kernel's cleanup. The socket is put into the queue of a socket pair that only
+ * this queue refers to. The kernel's collector of such pairs finds it at once, and closes it in a kernel thread
+ * (unix(7), SCM_RIGHTS). Kernels before 6.8 close it within this close(2), so no time is saved. Throws `SyscallError`;
+ * the socket then is still open.
  */
 export function leaveToKernel(fd: Fd): void {
   const pair = new Int32Array(2)
@@ -103,9 +106,9 @@ export function leaveToKernel(fd: Fd): void {
   const [near, far] = pair as unknown as [Fd, Fd]
   try {
     check("sendmsg", "SCM_RIGHTS", () => engine.sendDescriptors(near, new Int32Array([fd, far])))
-    close(fd) // before the collector has it: the last to let go of a socket waits
+    close(fd) // before the collector closes the socket: the last close waits for the cleanup
   } finally {
     close(far)
-    close(near) // this calls the collector
+    close(near) // this close starts the collector
   }
 }

@@ -4,9 +4,9 @@ import { execveTexts, Running, type Spawn, type Spawned } from "./running.ts"
 import { pollAll } from "./service.ts"
 
 /**
- * Runs a program to its end, without a shell: until it has ended and both of its output streams are closed, by its
- * descendants too. Throws `SyscallError` when it cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and `ETXTBSY` are
- * about the file.
+ * Runs a program, without a shell, and waits until it has ended and it and all its descendants have closed both output
+ * streams. Throws `SyscallError` if the program cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and `ETXTBSY` concern
+ * its file.
  */
 export function spawn(program: Spawn): Spawned {
   if (!engine.runProgram) return runHere(program)
@@ -17,7 +17,7 @@ export function spawn(program: Spawn): Spawned {
   return ended
 }
 
-/** Where the back end starts processes. */
+/** Runs a program on an engine whose `startProcess` works. */
 function runHere(program: Spawn): Spawned {
   using running = new Running(program)
   while (!running.isOver) running.serve(pollAll(running.requests, running.leftMs))

@@ -10,11 +10,11 @@ const STATX_ATTR_MOUNT_ROOT = 0x2000
 const ST_RDONLY = 1
 
 /**
- * A file's attributes, by statx(2). Each field is decoded when it is read: 64-bit arithmetic is slow, and host-local
- * reads the attributes of 30,000 files to rebuild its index.
+ * The attributes of a file from statx(2). Each is decoded when it is read, because 64-bit arithmetic is slow, and
+ * host-local reads the attributes of 30,000 files to rebuild its index.
  */
 export class Stat {
-  /** struct statx in words of 32 bits, low ones first; <linux/stat.h>: one layout for all architectures. */
+  /** struct statx as words of 32 bits, low words first; <linux/stat.h>. Its layout is the same on all architectures. */
   readonly #words: Uint32Array
 
   constructor(words: Uint32Array) {
@@ -40,7 +40,7 @@ export class Stat {
     return this.#word(4)
   }
 
-  /** The user that owns it. */
+  /** The ID of the user that owns the file. */
   get user(): number {
     return this.#word(5)
   }
@@ -50,29 +50,29 @@ export class Stat {
   }
 
   /**
-   * Immutable or append-only, as `lsattr` shows by "i" and "a": neither it nor a file in such a directory can be
-   * renamed or removed.
+   * Whether the file is immutable or append-only, "i" or "a" in `lsattr`. Such a file, and any file in such a
+   * directory, cannot be renamed or removed.
    */
   get isFrozen(): boolean {
     return (this.#word(2) & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) !== 0
   }
 
-  /** Whether a file system or a file is mounted here; always false before Linux 5.8. */
+  /** Whether something is mounted here, a file system or a file; always false before Linux 5.8. */
   get isMountPoint(): boolean {
     return (this.#word(2) & STATX_ATTR_MOUNT_ROOT) !== 0
   }
 
-  /** Bytes. */
+  /** The size in bytes. */
   get size(): number {
     return this.#word(11) * 2 ** 32 + this.#word(10)
   }
 
-  /** Nanoseconds since 1970. */
+  /** The time of the last modification of the content, in nanoseconds since 1970. */
   get modified(): bigint {
     return this.#time(28)
   }
 
-  /** When the file or its inode was last changed, in nanoseconds since 1970; no process can set it. */
+  /** The time of the last change of the file or its inode, in nanoseconds since 1970. No process can set it. */
   get changed(): bigint {
     return this.#time(24)
   }
@@ -90,7 +90,7 @@ export class Stat {
   }
 }
 
-/** Looks at a file, like stat(2), or like lstat(2) with `noFollow`. Throws `SyscallError`. */
+/** Returns the attributes of a file, like stat(2), or with `noFollow` like lstat(2). Throws `SyscallError`. */
 export function stat(path: string, noFollow = false): Stat {
   return look(path, noFollow, check) as Stat
 }
@@ -102,7 +102,7 @@ function look(path: string, noFollow: boolean, by: typeof check | typeof find): 
   return by("stat", { path }, statx) === undefined ? undefined : new Stat(words)
 }
 
-/** Looks at an open file, like fstat(2). Throws `SyscallError`. */
+/** Returns the attributes of an open file, like fstat(2). Throws `SyscallError`. */
 export function statOpen(fd: Fd): Stat {
   const words = new Uint32Array(64)
   check("fstat", { fd }, () => engine.statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, words))
@@ -114,23 +114,29 @@ export function findStat(path: string, noFollow = false): Stat | undefined {
   return look(path, noFollow, find)
 }
 
-/** Whether a file of this name exists and can be read by stat(2); false for a dangling symbolic link. Never throws. */
+/**
+ * Reports whether a file exists and stat(2) can read its attributes. Returns false for a dangling symbolic link. Never
+ * throws.
+ */
 export function exists(path: string): boolean {
   return engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, new Uint32Array(64)) >= 0
 }
 
-/** The size of a file system, and its free space for users other than root. */
+/** The size of a file system, and the space that is free for users other than root. */
 export interface FileSystem {
   readonly isReadOnly: boolean
-  /** Bytes. */
+  /** The size in bytes. */
   readonly size: number
   readonly free: number
-  /** Files; 0 on a file system that does not count them. */
+  /** The maximum number of files; 0 on a file system without such a maximum. */
   readonly files: number
   readonly freeFiles: number
 }
 
-/** Size and free space of the file system of a path, like `df` and `df -i`. Throws `SyscallError`. */
+/**
+ * Returns the size and the free space of the file system that contains a path, like `df` and `df -i`. Throws
+ * `SyscallError`.
+ */
 export function statFileSystem(path: string): FileSystem {
   const words = new BigUint64Array(15) // struct statfs: type, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags
   check("statfs", { path }, () => engine.statfs(path, words))
@@ -146,10 +152,11 @@ export function statFileSystem(path: string): FileSystem {
 }
 
 /**
- * The type of the file system that a path is on, like `stat -f`: its number in <linux/magic.h>. Throws `SyscallError`.
+ * Returns the type of the file system that contains a path, like `stat -f`, as its number in <linux/magic.h>. Throws
+ * `SyscallError`.
  */
 export function fileSystemType(path: string): number {
-  const words = new Uint32Array(30) // struct statfs of 64 bits: the type comes first
+  const words = new Uint32Array(30) // struct statfs of 64-bit Linux: the first field is the type
   check("statfs", { path }, () => engine.statfs(path, words))
   return words[0] ?? 0
 }

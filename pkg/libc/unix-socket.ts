@@ -3,12 +3,12 @@ import { type Fd, FileDescriptor, prepared } from "./descriptor.ts"
 import { check, errnoNumber, SyscallError } from "./errno.ts"
 import { AF_UNIX, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM } from "./socket.ts"
 
-/** The longest path of struct sockaddr_un, without its zero byte, <linux/un.h>. */
+/** The maximum length of a path in struct sockaddr_un, without its zero byte, <linux/un.h>. */
 const PATH_MAX = 107
 
 /**
- * Listens on a stream socket at a path, like `socat UNIX-LISTEN:PATH`; accepting never waits. Throws `EADDRINUSE` when
- * there is something at the path, `ENAMETOOLONG` for a path of more than 107 bytes.
+ * Listens on a stream socket at a path, like `socat UNIX-LISTEN:PATH`. Accepting a connection never waits. Throws
+ * `EADDRINUSE` if the path exists, `ENAMETOOLONG` for a path of more than 107 bytes.
  */
 export function listenAt(path: string, backlog = 1024): FileDescriptor {
   const address = addressOf(path)
@@ -19,8 +19,8 @@ export function listenAt(path: string, backlog = 1024): FileDescriptor {
 }
 
 /**
- * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` if there is none,
- * `ECONNREFUSED` if no process listens on it, `EAGAIN` if its queue is full.
+ * Connects to the stream socket at a path, like `socat - UNIX-CONNECT:PATH`. Throws `ENOENT` if the path does not
+ * exist, `ECONNREFUSED` if no process listens there, `EAGAIN` if the socket's queue is full.
  */
 export function connectTo(path: string): FileDescriptor {
   const address = addressOf(path)
@@ -30,8 +30,8 @@ export function connectTo(path: string): FileDescriptor {
 }
 
 /**
- * Returns the next connection of a listening socket, whose reads and writes never wait. Throws `EAGAIN` if there is
- * none.
+ * Returns the next connection of a listening socket. Reading and writing the connection never waits. Throws `EAGAIN` if
+ * no client has connected.
  */
 export function acceptConnection(server: Fd): FileDescriptor {
   const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
@@ -43,7 +43,7 @@ function openSocket(): FileDescriptor {
   return new FileDescriptor(check("socket", "AF_UNIX", () => engine.socket(AF_UNIX, type, 0)) as Fd)
 }
 
-/** struct sockaddr_un, unix(7). */
+/** Returns struct sockaddr_un, unix(7). */
 function addressOf(path: string): Uint8Array {
   const name = encodeUtf8(path)
   if (name.length > PATH_MAX) throw new SyscallError("bind", errnoNumber("ENAMETOOLONG"), JSON.stringify(path))

@@ -19,30 +19,30 @@ export const NFT_MSG_GETSETELEM = 0xa0d
 export const NFT_MSG_DELSETELEM = 0xa0e
 export const NFT_MSG_GETGEN = 0xa10
 
-/** The messages that enclose a transaction; <linux/netfilter/nfnetlink.h> */
+/** The first and the last message of a transaction; <linux/netfilter/nfnetlink.h> */
 export const NFNL_MSG_BATCH_BEGIN = 0x10
 export const NFNL_MSG_BATCH_END = 0x11
 export const NFNL_SUBSYS_NFTABLES = 10
 
-/** `NFPROTO_*`, <linux/netfilter.h>, by `nft`'s names. */
+/** `NFPROTO_*`, <linux/netfilter.h>, by the names that `nft` uses. */
 export const familyNumber = { inet: 1, ip: 2, arp: 3, netdev: 5, bridge: 7, ip6: 10 } as const
 
 /** `enum nf_inet_hooks` and, with the same numbers, `NF_BR_*`. */
 export const hookNumber = { prerouting: 0, input: 1, forward: 2, output: 3, postrouting: 4 } as const
 
-/** The hooks of an interface: `enum nf_dev_hooks` of family netdev, and in family inet `NF_INET_INGRESS`. */
+/** The hooks of an interface: `enum nf_dev_hooks` in family netdev, `NF_INET_INGRESS` in family inet. */
 export const deviceHookNumber = { netdev: { ingress: 0, egress: 1 }, inet: { ingress: 5 } } as const
 
-/** `NF_DROP` and `NF_ACCEPT`: policies and verdicts. */
+/** `NF_DROP` and `NF_ACCEPT`, for policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
-/** `NFT_SET_*`, properties of a set: a map; elements that are the ends of ranges. */
+/** `NFT_SET_*`: the set is a map; the elements are ends of ranges. */
 export const NFT_SET_MAP = 0x8
 export const NFT_SET_INTERVAL = 0x4
-/** The value type of a verdict map. */
+/** The type of the values in a verdict map. */
 export const NFT_DATA_VERDICT = 0xffffff00
 
-/** `NFTA_TABLE_*`; these and the following: <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
+/** `NFTA_TABLE_*`; this and the following are in <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
 export const tableAttributes = attrs({
   name: [1, text],
   flags: [2, u32be],
@@ -50,7 +50,7 @@ export const tableAttributes = attrs({
   userdata: [6, bytes],
 })
 
-/** `NFTA_CHAIN_*`. A chain with a hook is a base chain. User data needs Linux 5.10 here; older ones ignore it. */
+/** `NFTA_CHAIN_*`. A chain with a hook is a base chain. Kernels before 5.10 ignore user data here. */
 export const chainAttributes = attrs({
   table: [1, text],
   handle: [2, u64be],
@@ -70,10 +70,10 @@ export const ruleAttributes = attrs({
   userdata: [7, bytes],
 })
 
-/** The attributes of a rule without its expressions, for reading comments only. */
+/** The attributes that are needed to read a rule's comment, without its expressions. */
 export const commentedRuleAttributes = attrs({ table: [1, text], chain: [2, text], userdata: [7, bytes] })
 
-/** `NFTA_SET_*`. The kernel uses only the lengths; the types are for listings of the rule set. */
+/** `NFTA_SET_*`. The kernel uses only the lengths. The types tell `nft` how to print the elements. */
 export const setAttributes = attrs({
   table: [1, text],
   name: [2, text],
@@ -82,12 +82,12 @@ export const setAttributes = attrs({
   keyLength: [5, u32be],
   dataType: [6, u32be],
   dataLength: [7, u32be],
-  /** Any number that no other new set of the transaction has; the kernel refuses a set without one. */
+  /** The number of a new set, unique in the transaction. The kernel refuses a set without a number. */
   id: [10, u32be],
   userdata: [13, bytes],
 })
 
-/** The attributes of a set without its properties, for reading names only. */
+/** The attributes that are needed to read the name of a set. */
 export const setNameAttributes = attrs({ table: [1, text], name: [2, text] })
 
 /** `NFTA_SET_ELEM_*` */
@@ -98,7 +98,7 @@ export const elementAttributes = attrs({
   userdata: [6, bytes],
 })
 
-/** `NFTA_SET_ELEM_LIST_*`: elements of a set. */
+/** `NFTA_SET_ELEM_LIST_*`: the elements of a set. */
 export const elementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
@@ -106,7 +106,7 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
-/** A list with its elements as bytes: already encoded, or to be searched before decoding. */
+/** A list whose elements are bytes, either encoded before or to be searched before they are decoded. */
 export const rawElementListAttributes = attrs({
   table: [1, text],
   set: [2, text],
@@ -117,5 +117,7 @@ export const rawElementListAttributes = attrs({
 /** `NFTA_GEN_*` */
 export const generationAttributes = attrs({ id: [1, u32be], process: [2, u32be], processName: [3, text] })
 
-/** `NFNL_BATCH_GENID`: the kernel refuses the transaction with `ERESTART` if the rule set has another generation. */
+/**
+ * `NFNL_BATCH_GENID`: the kernel refuses the transaction with `ERESTART` if the rule set now has another generation.
+ */
 export const batchAttributes = attrs({ generation: [1, u32be] })

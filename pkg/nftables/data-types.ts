@@ -4,16 +4,16 @@ import { formatIp } from "../types/mod.ts"
 
 /** The type of a value in a set or a comparison: `enum datatypes` of nft, src `datatype.h`. */
 export interface DataType {
-  /** The name in `nft describe`. */
+  /** The name that `nft describe` prints. */
   readonly name: string
   readonly id: number
-  /** In bytes. */
+  /** The size of a value in bytes. */
   readonly size: number
-  /** The byte order of numbers in sets: 1 the machine's, 2 the network's, 0 neither. */
+  /** The byte order of numbers in sets: 1 for the machine's, 2 for the network's, 0 for neither. */
   readonly byteOrder: 0 | 1 | 2
   /** Formats a value as `nft` does. */
   print(value: Uint8Array): string
-  /** The names of the bits, if the type is a set of flags. */
+  /** The numbers of the flags by name, if the type is a set of flags. */
   readonly bits?: Readonly<Record<string, number>>
 }
 
@@ -72,7 +72,7 @@ export const dataTypes = {
   ifname: { name: "ifname", id: 41, size: 16, byteOrder: 1, print: (value) => `"${text.decode(value)}"` },
 } as const satisfies Record<string, DataType>
 
-/** Returns the name of an interface in the form that rules compare: 16 bytes, padded with zeros. */
+/** Returns the name of an interface as rules compare it: 16 bytes, padded with zeros. */
 export function ifnameValue(name: string): Uint8Array {
   const value = new Uint8Array(dataTypes.ifname.size)
   const encoded = encodeUtf8(name)
@@ -87,7 +87,7 @@ export function wordsOf(type: DataType): number {
 }
 
 /**
- * Joins the parts of a key to one value, as in registers: in a concatenation each part starts at a multiple of four
+ * Joins the parts of a key to one value. As in registers, each part of a concatenation starts at a multiple of four
  * bytes. Throws `RangeError` if a part does not have the size of its type.
  */
 export function joinParts(types: readonly DataType[], parts: readonly Uint8Array[]): Uint8Array {
@@ -106,7 +106,7 @@ export function joinParts(types: readonly DataType[], parts: readonly Uint8Array
   return whole
 }
 
-/** Splits a value made by `joinParts`. */
+/** Splits a value that `joinParts` has joined. */
 export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8Array[] {
   let at = 0
   return types.map((type) => {
@@ -116,7 +116,9 @@ export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8
   })
 }
 
-/** Returns the size of a key in bytes: exact for one value, a multiple of four for each part of a concatenation. */
+/**
+ * Returns the size of a key in bytes. In a concatenation, the size of each part is rounded up to a multiple of four.
+ */
 export function keyLength(types: readonly DataType[]): number {
   const [only, ...more] = types
   if (only && more.length === 0) return only.size
@@ -125,7 +127,7 @@ export function keyLength(types: readonly DataType[]): number {
   return length
 }
 
-/** Returns the ID of a type, or of a concatenation, whose parts take six bits each. */
+/** Returns the number of a type, or of a concatenation, which has six bits for each part. */
 export function typeId(types: readonly DataType[]): number {
   let id = 0
   for (const type of types) id = (id << 6) | type.id

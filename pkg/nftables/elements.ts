@@ -17,7 +17,7 @@ import type { Element, NamedSet } from "./rule-set.ts"
 import { readVerdict } from "./statements.ts"
 import { COMMENT, commentUserdata, readComment, readNote } from "./userdata.ts"
 
-/** Elements of a set. */
+/** The elements that `findElements` has found in a set. */
 export interface FoundElements {
   elements: Element[]
   /** The number of all elements of the set. */
@@ -25,8 +25,9 @@ export interface FoundElements {
 }
 
 /**
- * Returns the elements of a set, like `nft list set`, or only those whose bytes contain one of `needles`, a key or a
- * comment; rarely also a similar one. Undefined if the set does not exist.
+ * Returns the elements of a set, like `nft list set`. With `needles`, keys or comments, returns only elements whose
+ * bytes contain one of these, which may in rare cases include another element. Returns undefined if the set does not
+ * exist.
  */
 export function findElements(
   socket: Pick<Netfilter, "dump">,
@@ -51,8 +52,7 @@ export function findElements(
 
 /**
  * Returns the first listed element whose bytes contain `needle` and for which `isSought` is true. Reads the beginning
- * of the list first, and the rest only if necessary. Returns `undefined` if the element does not exist. Throws
- * `NetlinkError`.
+ * of the list first, and the rest only if necessary. Returns `undefined` if no element matches. Throws `NetlinkError`.
  */
 export function findElement(
   socket: Pick<Netfilter, "get" | "dump">,
@@ -79,8 +79,8 @@ export function findElement(
 }
 
 /**
- * Calls `visit` for the elements of an encoded list whose bytes contain one of `needles`, or for all without needles,
- * until it returns true. Returns the number of elements passed.
+ * Calls `visit` for each element of an encoded list whose bytes contain one of `needles`, or without needles for each
+ * element, until `visit` returns true. Returns the number of elements up to there.
  */
 function search(
   list: Uint8Array,
@@ -91,7 +91,7 @@ function search(
   return forEachAttribute(list, (start, end) => {
     if (next >= end) return false
     if (needles) next = placeOf(needles, list, end)
-    return visit(list.slice(start, end)) === true // a copy, so that a kept element does not keep the whole answer
+    return visit(list.slice(start, end)) === true // a copy: a kept element must not keep the whole answer in memory
   })
 }
 
@@ -99,8 +99,9 @@ function search(
 const USERDATA = elementAttributes.fields.userdata[0]
 
 /**
- * Returns the elements of a set as the texts of `elementText`, for a tenth of the time of `findElements`. Leaves out
- * elements without a comment, and elements with more than a key, a value and user data. Throws `NetlinkError`.
+ * Returns the elements of a set in the form of `elementText`, in a tenth of the time of `findElements`. Leaves out
+ * elements without a comment, and elements with attributes other than a key, a value and user data. Throws
+ * `NetlinkError`.
  */
 export function listElementTexts(socket: Pick<Netfilter, "dump">, set: NamedSet): Set<string> {
   const [keyLength, valueLength] = [lengthOf(set.key), set.value ? lengthOf(set.value) : 0]
@@ -126,16 +127,16 @@ export function listElementTexts(socket: Pick<Netfilter, "dump">, set: NamedSet)
   return texts
 }
 
-/** Returns the key, the value and the comment of an element of this set as one text. */
+/** Returns the key, the value and the comment of an element of this set, joined to one text. */
 export function elementText(set: NamedSet, { key, value, comment = "" }: Element): string {
   const text = decodeLatin1(joinParts(set.key, key))
   return (set.value ? text + decodeLatin1(joinParts(set.value, value ?? [])) : text) + comment
 }
 
-/** An element without its key and value. */
+/** The attributes of an element except its key and value. */
 const elementUserdata = attrs({ userdata: [USERDATA, bytes] }, { keepsUnknown: false })
 
-/** Returns the comments of a set's elements; empty if the set does not exist. */
+/** Returns the comments of a set's elements; an empty list if the set does not exist. */
 export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<NamedSet, "table" | "name">): string[] {
   const read = (answer: Message) => {
     const comments: string[] = []
@@ -151,8 +152,8 @@ export function listElementComments(socket: Pick<Netfilter, "dump">, set: Pick<N
 }
 
 /**
- * Returns the element of a key, like `nft get element`: one request, however many elements there are. Undefined if the
- * element, set or table does not exist. Throws `NetlinkError`.
+ * Returns the element with this key, like `nft get element`. This takes one request, however many elements the set has.
+ * Returns undefined if the element, set or table does not exist. Throws `NetlinkError`.
  */
 export function getElement(
   socket: Pick<Netfilter, "get">,
@@ -174,8 +175,8 @@ export function getElement(
 const CATCH_ALL = 2
 
 /**
- * Returns the catch-all element of a set (since Linux 5.13), `*` in `nft list set`, which the kernel does not return
- * for a requested key. Returns `undefined` if the set has none. Throws `NetlinkError`.
+ * Returns the catch-all element of a set (since Linux 5.13), which `nft list set` prints as `*`. The kernel never
+ * returns it for a key. Returns `undefined` if the set has no catch-all element. Throws `NetlinkError`.
  */
 export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): Element | undefined {
   let found: Element | undefined
@@ -192,15 +193,15 @@ export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): El
   return found
 }
 
-/** The counts of the first elements of a set. */
+/** The counts of elements at the beginning of a set. */
 export interface Sample {
-  /** The number of elements read: all, or those with the comment and at least ten others. */
+  /** The number of elements counted: all elements, or those with the comment and at least ten others. */
   count: number
-  /** The number of those with the comment. */
+  /** The number of counted elements with the comment. */
   commented: number
 }
 
-/** Counts the first elements of a set, without reading all. Throws `NetlinkError`. */
+/** Counts elements at the beginning of a set, without reading the whole set. Throws `NetlinkError`. */
 export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, comment: string): Sample {
   const needles = [commentUserdata(comment) ?? new Uint8Array(0)]
   const read = (list: Uint8Array): Sample => {
@@ -213,33 +214,34 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
 }
 
 /**
- * Returns whether a list that begins with `count` elements is complete: at least ten of the longest elements fit into
- * one answer.
+ * Reports whether a list is complete if its first answer has `count` elements. An answer has room for at least ten
+ * elements of the maximum length.
  */
 export function isWholeList(count: number): boolean {
   return count < 10
 }
 
 /**
- * Returns the result of `read` for the encoded elements in a list's first answer; undefined if the set does not exist.
+ * Returns the result of `read` for the encoded elements in the first answer of a list. Returns undefined if the set
+ * does not exist.
  */
 function readBeginning<T>(socket: Pick<Netfilter, "get">, set: NamedSet, read: (list: Uint8Array) => T): T | undefined {
   return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, (answer) => read(elementsIn(answer))))
 }
 
-/** Returns the request for all elements of a set. */
+/** Returns the request that lists all elements of a set. */
 function listRequest({ table, name }: Pick<NamedSet, "table" | "name">) {
   const what = `list set ${table.family} ${table.name} ${name}`
   const attributes = elementListAttributes.encode({ table: table.name, set: name })
   return tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)
 }
 
-/** Returns the elements of an answer, encoded. */
+/** Returns the encoded elements of an answer. */
 function elementsIn(answer: Message): Uint8Array {
   return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
 }
 
-/** Decodes an element to the form in which it was added. */
+/** Decodes an element to the value with which it was added. */
 function readElement(set: NamedSet, { key, data, userdata }: Infer<typeof elementAttributes>): Element {
   const element: Element = { key: splitParts(set.key, key?.value ?? new Uint8Array(0)) }
   if (data?.value && set.value) element.value = splitParts(set.value, data.value)

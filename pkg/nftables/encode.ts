@@ -40,18 +40,22 @@ import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 const SHOWN_ELEMENTS = 4
 /** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
 const LIST_ELEMENT = 1 | 0x8000
-/** The list of elements is one attribute, whose length including its header has 16 bits. */
+/**
+ * The maximum size of a list of elements in bytes. The list is one attribute, whose length including its header has 16
+ * bits.
+ */
 const LIST_BYTES = 0xffff - 4
 
-/** Sets that are encoded ahead have numbers from here on; other sets of a transaction have smaller ones. */
+/** The smallest number of sets that are encoded ahead. The other sets of a transaction have smaller numbers. */
 const FIRST_AHEAD_ID = 1 << 16
 
-/** Messages that add objects which never change, by object. */
+/** The encoded messages that add constant objects, by object. */
 export type EncodedObjects = ReadonlyMap<Table | Chain | NamedSet | Rule, EncodedMessage>
 
 /**
- * Encodes the messages that add these objects, which must never change. The result belongs into a constant of a module:
- * the build evaluates it, and its bytes lie in the executable's image. Throws `RangeError` for a rule before its sets.
+ * Encodes the messages that add these objects, which must never change. The result must be assigned to a constant of a
+ * module: the build then evaluates it, and its bytes become part of the executable. Throws `RangeError` for a rule that
+ * precedes its sets.
  */
 export function encodeAhead(operations: readonly Operation[]): EncodedObjects {
   const encoded = new Map<Table | Chain | NamedSet | Rule, EncodedMessage>()
@@ -72,7 +76,7 @@ export function encodeAhead(operations: readonly Operation[]): EncodedObjects {
   return encoded
 }
 
-/** Returns the operations with the messages that were encoded ahead. */
+/** Returns the operations, each with the message in `encoded` for its object, if there is one. */
 export function withEncoded(operations: readonly Operation[], encoded: EncodedObjects): Operation[] {
   return operations.map((operation) => {
     const added = objectAdded(operation)
@@ -81,7 +85,7 @@ export function withEncoded(operations: readonly Operation[], encoded: EncodedOb
   })
 }
 
-/** The object that an operation adds whole; undefined for other operations. */
+/** Returns the table, chain, set or rule that an operation adds; undefined for other operations. */
 function objectAdded(operation: Operation): Table | Chain | NamedSet | Rule | undefined {
   if (operation.verb !== "add") return undefined
   if (operation.object === "table") return operation.table
@@ -91,7 +95,8 @@ function objectAdded(operation: Operation): Table | Chain | NamedSet | Rule | un
 }
 
 /**
- * Encodes a transaction without the enclosing messages. Throws `RangeError` for an operation that cannot be expressed.
+ * Encodes the operations of a transaction, without its first and last message. Throws `RangeError` for an operation
+ * that cannot be encoded.
  */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
   const ids = new Map<NamedSet, number>()
@@ -118,7 +123,7 @@ function encodeOperation(operation: Operation, idOf: (set: NamedSet) => number):
       const { table } = operation
       const attributes = isNew ? encodeTable(table) : tableAttributes.encode({ name: table.name })
       const type = isNew ? NFT_MSG_NEWTABLE : NFT_MSG_DELTABLE
-      return [request(operation, table, type, flags & NLM_F_EXCL, attributes)] // tables are created without a flag
+      return [request(operation, table, type, flags & NLM_F_EXCL, attributes)] // a new table has no flag
     }
     case "chain": {
       const { chain } = operation
@@ -173,12 +178,12 @@ function requestOf(operation: Operation, message: Pick<Request, "type" | "flags"
   return {
     ...message,
     get what() {
-      return summary(operation) // needed only if it is refused
+      return summary(operation) // computed only if the kernel refuses the operation
     },
   }
 }
 
-/** Formats the operation for an error message, without most of its elements. */
+/** Formats the operation for an error message, with only the first elements. */
 function summary(operation: Operation): string {
   if (operation.object !== "element" || operation.elements.length <= SHOWN_ELEMENTS) return printOperation(operation)
   const elements = operation.elements.slice(0, SHOWN_ELEMENTS)
@@ -218,8 +223,9 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
 }
 
 /**
- * Encodes the elements of an operation in as few messages as possible: an element with a long comment takes ten times
- * the bytes of one without. `idOf` is for new elements. Throws `RangeError` for an element that cannot be expressed.
+ * Encodes the elements of an operation in as few messages as possible. Their number depends on the comments: an element
+ * with a long comment takes ten times the bytes of an element without one. `idOf` is given only for new elements.
+ * Throws `RangeError` for an element that cannot be encoded.
  */
 function encodeElements(
   { set, elements }: { set: NamedSet; elements: readonly Element[] },

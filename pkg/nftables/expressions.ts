@@ -22,13 +22,13 @@ export const dataAttributes = attrs({
 
 /**
  * The expressions of a rule by name, each with its attributes; `enum nft_*_attributes`, <linux/netfilter/nf_tables.h>.
- * An expression works on registers: it writes `dreg` and reads `sreg`.
+ * An expression works on registers: it reads `sreg` and writes `dreg`.
  */
 export const expressionTables = {
   bitwise: attrs({
     sreg: [1, u32be],
     dreg: [2, u32be],
-    /** `enum nft_bitwise_ops`: 0, the default, is mask and xor, the only one before Linux 5.6. */
+    /** `enum nft_bitwise_ops`. The default 0, mask and xor, is the only operation before Linux 5.6. */
     operation: [6, u32be],
     length: [3, u32be],
     mask: [4, dataAttributes],
@@ -56,10 +56,10 @@ export const expressionTables = {
 
 type Tables = typeof expressionTables
 
-/** One expression of a rule in the kernel's form. */
+/** An expression of a rule as the kernel stores it. */
 export type Expression = { [N in keyof Tables]: { name: N; data: Infer<Tables[N]> } }[keyof Tables]
 
-/** An expression without a codec here, as bytes. */
+/** An expression that is not in the table of expressions, as bytes. */
 export interface UnknownExpression {
   name: string
   data: Uint8Array
@@ -71,12 +71,12 @@ const rawData = nested(bytes)
 const expressionAttributes = attrs({ name: [NFTA_EXPR_NAME, text], data: [NFTA_EXPR_DATA, rawData] })
 
 /**
- * `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables, "match" or
- * "target".
+ * `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables, in an expression
+ * named "match" or "target".
  */
 export const extensionAttributes = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
 
-/** `NFTA_LIST_ELEM` of `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on it. */
+/** `NFTA_LIST_ELEM` in `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on the name. */
 const expression: Codec<Expression | UnknownExpression> = nested(
   codec(
     ({ name, data }, to) => {
@@ -98,5 +98,5 @@ function tableOf(name: string): Attributes<Record<never, never>> | undefined {
   return Object.hasOwn(expressionTables, name) ? expressionTables[name as keyof Tables] : undefined
 }
 
-/** All expressions of a rule, in order. */
+/** The expressions of a rule, in order. */
 export const expressions = listOf(1, expression)

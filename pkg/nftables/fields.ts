@@ -2,21 +2,21 @@ import { prefixMask } from "../types/mod.ts"
 import { type DataType, dataTypes } from "./data-types.ts"
 import type { Expression } from "./expressions.ts"
 
-/** A part of a packet, or of the kernel's data about it, that a rule can match. */
+/** A field of a packet, or of the kernel's metadata of a packet, that a rule can match. */
 export interface Field {
-  /** `nft`'s name: "ip saddr". */
+  /** The name in `nft`'s syntax: "ip saddr". */
   readonly name: string
   readonly type: DataType
-  /** Whether the field has a place in the packet: only then can its first bytes be loaded alone. */
+  /** Whether the field is in the packet. Only of such a field can the first bytes be loaded alone. */
   readonly payload?: true
-  /** The bits that count; all if undefined. */
+  /** The bits to compare; all bits if undefined. */
   readonly mask?: Uint8Array
-  /** Returns the expression that loads its first `size` bytes into a register. */
+  /** Returns the expression that loads the first `size` bytes of the field into a register. */
   load(register: number, size: number): Expression
 }
 
 /**
- * The header from which a payload expression counts its offset: `enum nft_payload_bases`,
+ * The header from which the offset of a payload expression is counted: `enum nft_payload_bases`,
  * <linux/netfilter/nf_tables.h>.
  */
 export const PayloadBase = { Link: 0, Network: 1, Transport: 2 } as const
@@ -41,8 +41,8 @@ function ct(name: string, type: DataType, key: number): Field {
 }
 
 /**
- * Returns the first `length` bits of an address, all others 0, as a part of a key: `ip saddr & 255.255.0.0`; for /32
- * the whole address.
+ * Returns the field of the first `length` bits of an address, as a part of a key: `ip saddr & 255.255.0.0`. The other
+ * bits are 0. For a full length, returns the field itself.
  */
 export function prefixOf(field: Field, length: number): Field {
   const { name, type, load } = field
@@ -52,8 +52,8 @@ export function prefixOf(field: Field, length: number): Field {
 }
 
 /**
- * The fields by `nft`'s names. Nothing is implied: in a table of family inet or bridge, a rule for an IP header must
- * compare the protocol first.
+ * The fields by their names in `nft`'s syntax. Unlike `nft`, this package adds no checks of the protocol: in a table of
+ * family inet or bridge, a rule for an IP header must compare the protocol first.
  */
 export const fields = {
   ipSource: payload("ip saddr", dataTypes.ipv4, PayloadBase.Network, 12),
@@ -72,7 +72,7 @@ export const fields = {
   ctState: ct("ct state", dataTypes.ctState, 0),
   ctDirection: ct("ct direction", dataTypes.ctDirection, 1),
   ctStatus: ct("ct status", dataTypes.ctStatus, 2),
-  /** The routing table's type of the destination: `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`. */
+  /** The type of the destination in the routing table: `NFT_FIB_RESULT_ADDRTYPE` of `NFTA_FIB_F_DADDR`. */
   destinationType: {
     name: "fib daddr type",
     type: dataTypes.addressType,

@@ -5,11 +5,11 @@ import { add, create, type Element, type NamedSet, type Operation, remove, type 
 import { listSetNames } from "./tables.ts"
 
 /**
- * A set or map whose keys several owners may claim. The first owner's element is in the set and active; the others'
- * wait in a second set, in their order. That set is created with the first element that waits.
+ * A set or map in which several owners may claim the same key. The element of the first owner is in the set and active.
+ * The elements of the others wait in a second set, in order. The second set is created with its first element.
  */
 export interface SharedSet extends NamedSet {
-  /** The key, followed by the place in the queue: 1 is next. */
+  /** The second set. Its keys are a key of the first set and the position in the queue; 1 is next. */
   standby: NamedSet
 }
 
@@ -18,20 +18,23 @@ export function sharedSet(set: NamedSet): SharedSet {
   return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
 }
 
-/** All elements with the same key. The first is active; it is undefined if a program has removed it. */
+/**
+ * The queue of a key: all elements with this key. The first element is active; it is undefined if another program has
+ * removed it.
+ */
 export interface KeyQueue {
   set: SharedSet
   key: readonly Uint8Array[]
   members: readonly [inForce: Element | undefined, ...standingBy: Element[]]
 }
 
-/** Elements of one set. */
+/** Some elements of one set. */
 export interface Group {
   set: NamedSet
   elements: Element[]
 }
 
-/** Reads queues for one reading of the rule set: the names of sets are requested once per table. */
+/** Reads queues from the rule set. The names of the sets in a table are requested only once. */
 export class KeyQueues {
   readonly #socket: Pick<Netfilter, "get" | "dump">
   readonly #names = new Map<string, readonly string[]>()
@@ -40,13 +43,14 @@ export class KeyQueues {
     this.#socket = socket
   }
 
-  /** Whether this set exists. Throws `NetlinkError`. */
+  /** Reports whether this set exists. Throws `NetlinkError`. */
   has({ table, name }: NamedSet): boolean {
     return this.namesIn(table).includes(name)
   }
 
   /**
-   * Returns the queue of a key: one request, or two and one more for each element that waits. Throws `NetlinkError`.
+   * Returns the queue of a key. If the second set does not exist, this takes one request; otherwise two, and one more
+   * for each waiting element. Throws `NetlinkError`.
    */
   find(set: SharedSet, key: readonly Uint8Array[]): KeyQueue {
     const first = this.has(set) ? getElement(this.#socket, set, key) : undefined
@@ -59,7 +63,7 @@ export class KeyQueues {
     return { set, key, members }
   }
 
-  /** Returns the names of a table's sets; empty if the table does not exist. Throws `NetlinkError`. */
+  /** Returns the names of a table's sets; an empty list if the table does not exist. Throws `NetlinkError`. */
   namesIn(table: Table): readonly string[] {
     const id = `${table.family} ${table.name}`
     const known = this.#names.get(id) ?? listSetNames(this.#socket, table)
@@ -68,24 +72,24 @@ export class KeyQueues {
   }
 }
 
-/** Returns the existing elements of a queue. */
+/** Returns the elements of a queue, without a missing active element. */
 export function membersOf({ members }: KeyQueue): Element[] {
   return members.filter((one) => one !== undefined)
 }
 
-/** Returns the key of an element of a set, or of one that waits for it. */
+/** Returns the key of an element without the position in the queue that a waiting element has. */
 export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
   return key.slice(0, set.key.length)
 }
 
-/** The changes of queues, collected by set. */
+/** Collects changes of queues, by set. */
 export class QueueChanges {
   readonly #removed = new Map<NamedSet, Element[]>()
   readonly #created = new Map<NamedSet, Element[]>()
-  /** The elements that waited and become active. */
+  /** The elements that were waiting and become active. */
   readonly promoted: { set: SharedSet; element: Element }[] = []
 
-  /** Makes a queue consist of these elements, in this order. */
+  /** Changes a queue so that it consists of the elements `wanted`, in this order. */
   change({ set, key, members }: KeyQueue, wanted: readonly Element[]): void {
     const length = Math.max(members.length, wanted.length)
     for (let at = 0; at < length; at++) {
@@ -100,7 +104,10 @@ export class QueueChanges {
     }
   }
 
-  /** Keeps an owner's element at its place in a queue, or adds it at the end, and removes stale elements. */
+  /**
+   * Adds an owner's element at the end of a queue, or replaces the owner's old element in its position. Removes stale
+   * elements of other owners.
+   */
   claim(queue: KeyQueue, element: Element, isStale: (member: Element) => boolean): void {
     const others = membersOf(queue).flatMap((one) =>
       one.comment === element.comment ? [element] : isStale(one) ? [] : [one],
@@ -108,7 +115,7 @@ export class QueueChanges {
     this.change(queue, others.includes(element) ? others : [...others, element])
   }
 
-  /** Removes elements that are `isGone` from a queue; the next one becomes active. */
+  /** Removes elements for which `isGone` is true from a queue. The next element becomes active. */
   remove(queue: KeyQueue, isGone: (member: Element) => boolean): void {
     this.change(
       queue,
@@ -124,7 +131,7 @@ export class QueueChanges {
     return groups(this.#created)
   }
 
-  /** The changes, with the sets that they need. */
+  /** The operations that make the changes and create the missing second sets. */
   get operations(): Operation[] {
     return [
       ...this.removed.map(({ set, elements }) => remove.elements(set, elements)),
@@ -137,8 +144,9 @@ export class QueueChanges {
 }
 
 /**
- * Returns the queues of all elements that `isSought` in these sets, and the number of other elements; with `needles`
- * the bytes of each sought element contain one of them. Throws `NetlinkError`.
+ * Returns the queues of all elements in these sets for which `isSought` is true, and the number of other elements.
+ * `needles`, if given, speeds up the search: the bytes of each sought element must contain one of them. Throws
+ * `NetlinkError`.
  */
 export function findQueues(
   { socket, queues, sets }: { socket: Pick<Netfilter, "dump">; queues: KeyQueues; sets: readonly SharedSet[] },
@@ -163,7 +171,10 @@ export function findQueues(
   return { found, others }
 }
 
-/** Removes the empty sets. `isAll` returns whether a set has exactly this many elements. Throws `NetlinkError`. */
+/**
+ * Returns operations that remove second sets which the changes empty. `isAll` reports whether a set has exactly this
+ * many elements. Throws `NetlinkError`.
+ */
 export function removeEmptied(
   socket: Pick<Netfilter, "dump">,
   { removed, created }: QueueChanges,
@@ -179,7 +190,7 @@ function groups(bySet: ReadonlyMap<NamedSet, Element[]>): Group[] {
   return [...bySet].map(([set, elements]) => ({ set, elements }))
 }
 
-/** Whether two elements of one key have the same owner and content. */
+/** Reports whether two elements with the same key have the same owner and content. */
 function isSame(a: Element, b: Element): boolean {
   return a.comment === b.comment && a.note === b.note && String(a.value) === String(b.value)
 }

@@ -1,6 +1,6 @@
 /**
- * nf_tables over netlink, without the program `nft`: a change of the rule set is a list of operations, sent as one
- * transaction, and printed in `nft`'s syntax. The rooms that use this one know the purpose of the rules.
+ * nf_tables over netlink, without the program `nft`. A change of the rule set is a list of operations, which is sent as
+ * one transaction and printed in `nft`'s syntax. The purpose of the rules is left to the packages that use this one.
  *
  * @example
  * using socket = openNetfilter()

@@ -13,18 +13,18 @@ import {
 import { familyNumber } from "./attributes.ts"
 import type { Table } from "./rule-set.ts"
 
-/** The part of a netlink socket that is used here. */
+/** The methods of a netlink socket that this package uses. */
 export type Netfilter = Pick<NetlinkSocket, "fd" | "get" | "dump" | "transact">
 
 /**
- * Opens a socket to the packet filter of the thread's namespace; with a budget in a container's namespace. Throws
+ * Opens a socket to the packet filter of the thread's namespace. In a container's namespace, give it a budget. Throws
  * `EPROTONOSUPPORT` on a kernel without nf_tables.
  */
 export function openNetfilter(budget?: Budget): NetlinkSocket {
   return new NetlinkSocket(NETLINK_NETFILTER, 0, undefined, budget)
 }
 
-/** Returns a message about a table: struct nfgenmsg, and attributes. */
+/** Returns a request about a table: struct nfgenmsg, then attributes. */
 export function tableRequest({ family }: Table, type: number, what: string, attributes: Uint8Array): Request {
   return { type, what, payload: concat([netfilterHeader(familyNumber[family]), attributes]) }
 }
@@ -34,12 +34,15 @@ export function attributesOf({ payload }: Message): Uint8Array {
   return payload.subarray(NFGENMSG_SIZE)
 }
 
-/** Returns the result of `read`; undefined if the table, chain, set or element does not exist. */
+/** Returns the result of `read`, or undefined if the table, chain, set or element does not exist. */
 export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }
 
-/** Returns the offset of the first of `needles` in bytes, at or after `from`; Infinity if none occurs. */
+/**
+ * Returns the smallest offset, at or after `from`, at which one of `needles` occurs in the bytes; Infinity if none
+ * occurs.
+ */
 export function placeOf(needles: readonly Uint8Array[], bytes: Uint8Array, from = 0): number {
   let first = Number.POSITIVE_INFINITY
   for (const needle of needles) {

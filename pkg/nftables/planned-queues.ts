@@ -6,15 +6,18 @@ import type { Netfilter } from "./netfilter.ts"
 import type { Element } from "./rule-set.ts"
 
 /**
- * The relation of another owner's element at the same key to a claiming one: it shares the key, is replaced, or keeps
- * the key.
+ * The relation of another owner's element to an element that claims the same key. "shares": both keep the key; "stale":
+ * the other element is replaced; "holds": the other element alone keeps the key.
  */
 export type Standing = "shares" | "stale" | "holds"
 
-/** The outcome for a claimed element: it exists; it is missing, and among the changes; or another one holds its key. */
+/**
+ * The result of a claim. "there": the element exists; "missing": it is added by the changes; otherwise `holder` is the
+ * element that keeps the key.
+ */
 export type Claim = "there" | "missing" | { readonly holder: Element }
 
-/** A queue in its present and its planned state. */
+/** The elements of a queue before and after the changes. */
 interface Planned {
   key: readonly Uint8Array[]
   before: (Element | undefined)[]
@@ -22,8 +25,8 @@ interface Planned {
 }
 
 /**
- * Queues of whole sets, for a change of many owners' elements: each set is decoded once at most, and only if something
- * is missing, however many elements are claimed. Claimed elements count as existing.
+ * Queues of whole sets, for a change of many owners' elements. Each set is decoded at most once, and only if an element
+ * is missing, however many elements are claimed. Later claims count earlier claimed elements as existing.
  */
 export class PlannedQueues {
   readonly #socket: Pick<Netfilter, "dump">
@@ -37,7 +40,8 @@ export class PlannedQueues {
   }
 
   /**
-   * Claims a place for an element: its own, or the last one behind others that share the key. Throws `NetlinkError`.
+   * Claims a place in the queue of the element's key: the place it has, or the last one, behind others that share the
+   * key. Throws `NetlinkError`.
    */
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
     if (this.#isAlone(set, element)) return "there"
@@ -53,7 +57,10 @@ export class PlannedQueues {
     return isThere && staying.length === others.length + 1 ? "there" : "missing"
   }
 
-  /** Whether an element has its key to itself, as nearly all have. False if the set was read to plan changes. */
+  /**
+   * Reports whether the element exists and no other element has its key, which is true for nearly all. Returns false
+   * once the set has been read to plan changes.
+   */
   #isAlone(set: SharedSet, element: Element): boolean {
     if (this.#sets.has(set)) return false
     const list = () =>
@@ -61,7 +68,7 @@ export class PlannedQueues {
     return this.#alone.getOrInsertComputed(set, list).has(elementText(set, element))
   }
 
-  /** The changes for all claims. */
+  /** The changes that all claims need. */
   get changes(): QueueChanges {
     const changes = new QueueChanges()
     for (const [set, queues] of this.#sets)
@@ -85,7 +92,7 @@ export class PlannedQueues {
   }
 }
 
-/** Returns a key as text, for a map. */
+/** Returns a key as text, for use as a key of a `Map`. */
 function textOf(key: readonly Uint8Array[]): string {
   return key.map(decodeLatin1).join()
 }
@@ -94,7 +101,7 @@ function hasSameValue({ value: a = [] }: Element, { value: b = [] }: Element): b
   return a.length === b.length && a.every((part, at) => sameBytes(part, b[at] as Uint8Array))
 }
 
-/** Returns the place in the queue of an element that waits. */
+/** Returns the position of a waiting element in its queue. */
 function placeIn({ key }: Element): number {
   const [high = 0, low = 0] = key.at(-1) ?? []
   return (high << 8) | low

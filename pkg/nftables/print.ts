@@ -51,7 +51,7 @@ function nameIn({ table, name }: Chain | NamedSet): string {
   return `${nameOfTable(table)} ${name}`
 }
 
-/** ` { a; b; }`, or nothing. */
+/** Formats ` { a; b; }`; an empty text for no lines. */
 function block(lines: readonly string[]): string {
   return lines.length === 0 ? "" : ` { ${lines.map((line) => `${line};`).join(" ")} }`
 }
@@ -60,7 +60,7 @@ function commentOf({ comment }: { comment?: string | undefined }): string[] {
   return comment === undefined ? [] : [`comment "${comment}"`]
 }
 
-/** Names of priorities by hook; in tables of family bridge the same names are other numbers. */
+/** The names of priorities by hook. In tables of family bridge the same names mean other numbers. */
 const priorityNames: Readonly<Record<string, string>> = {
   "prerouting -100": "dstnat",
   "postrouting 100": "srcnat",
@@ -82,7 +82,7 @@ function namesOf(types: readonly DataType[]): string {
   return types.map(({ name }) => name).join(" . ")
 }
 
-/** Formats an element as between braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
+/** Formats an element as `nft` does between braces: `10.0.0.1 . 10.0.0.0 comment "x"`. */
 export function printElement(set: NamedSet, element: Element): string {
   const printed = [printKey(set, element), ...commentOf(element)]
   if (element.verdict !== undefined) printed.push(":", printVerdict(element.verdict))
@@ -135,7 +135,7 @@ function printStatement(statement: Statement): string {
   }
 }
 
-/** `accept`, `jump CHAIN`, or `goto CHAIN`. */
+/** Formats a verdict: `accept`, `jump CHAIN`, or `goto CHAIN`. */
 export function printVerdict(verdict: Verdict): string {
   if (typeof verdict === "string") return verdict
   return "goto" in verdict ? `goto ${verdict.goto}` : `jump ${verdict.jump}`

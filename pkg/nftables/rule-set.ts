@@ -3,10 +3,10 @@ import type { familyNumber, hookNumber, policyNumber } from "./attributes.ts"
 import type { DataType } from "./data-types.ts"
 import type { Field } from "./fields.ts"
 
-/** The families of tables by `nft`'s names. */
+/** The family of a table, by the name that `nft` uses. */
 export type TableFamily = keyof typeof familyNumber
 
-/** The families of tables for address families. */
+/** The family of tables for each address family. */
 export const tableFamily = { [AF_INET]: "ip", [AF_INET6]: "ip6" } as const
 
 /** A table: the namespace of chains and sets. */
@@ -17,14 +17,14 @@ export interface Table {
 }
 
 /**
- * The kernel's priorities of hooks, <linux/netfilter_ipv4.h>; those of IPv6 are the same. `nft` calls them raw, dstnat
- * and srcnat.
+ * The kernel's priorities of hooks, <linux/netfilter_ipv4.h>. IPv6 has the same. `nft` calls them raw, dstnat and
+ * srcnat.
  */
 export const NF_IP_PRI_RAW = -300
 export const NF_IP_PRI_NAT_DST = -100
 export const NF_IP_PRI_NAT_SRC = 100
 
-/** A chain of rules; with `base` it is attached to a hook. */
+/** A chain of rules. With `base` it is attached to a hook of the kernel. */
 export interface Chain {
   table: Table
   name: string
@@ -32,7 +32,10 @@ export interface Chain {
     | {
         type: "filter" | "nat" | "route"
         hook: keyof typeof hookNumber
-        /** The lowest is evaluated first; of equal ones, the chain that was added last. */
+        /**
+         * The chain with the lowest priority is evaluated first. Of chains with the same priority, the one added last
+         * is first.
+         */
         priority: number
         policy: keyof typeof policyNumber
       }
@@ -40,26 +43,29 @@ export interface Chain {
   comment?: string | undefined
 }
 
-/** A set, or with `value` or `verdicts` a map. A key of several types is a concatenation. */
+/** A set; with `value` or `verdicts` a map. A key with several types is a concatenation. */
 export interface NamedSet {
   table: Table
   name: string
   key: readonly DataType[]
   value?: readonly DataType[] | undefined
-  /** The map's values are verdicts. */
+  /** Whether the values of the map are verdicts. */
   verdicts?: true | undefined
   comment?: string | undefined
 }
 
 export type Verdict = "accept" | "drop" | "return" | { jump: string } | { goto: string }
 
-/** One element of a set or map: one value per part of the key. */
+/** An element of a set or map. The key and the value have one array for each type of the set. */
 export interface Element {
   key: readonly Uint8Array[]
   value?: readonly Uint8Array[] | undefined
   verdict?: Verdict | undefined
   comment?: string | undefined
-  /** Stored beside the comment, for programs: `nft` does not show it. At most 123 bytes with the longest comment. */
+  /**
+   * A text that is stored with the comment, but that `nft` does not show. It has at most 123 bytes if the comment has
+   * the maximum length.
+   */
   note?: string | undefined
 }
 
@@ -86,15 +92,15 @@ export interface Rule {
   comment?: string | undefined
 }
 
-/** A rule by its number in the kernel. */
+/** An existing rule, identified by its handle in the kernel. */
 export interface RuleHandle {
   chain: Chain
   handle: bigint
 }
 
 /**
- * One step of a transaction. `add` succeeds if the object exists (a rule is always added); `create` fails then, and
- * `remove` fails with `ENOENT` if it does not exist.
+ * One operation of a transaction. If the object exists, `add` succeeds without changing it (but adds a rule again), and
+ * `create` fails. `remove` fails with `ENOENT` if the object does not exist.
  */
 export type Operation = { readonly encoded?: EncodedMessage } & (
   | { verb: "add" | "create" | "delete"; object: "table"; table: Table }
@@ -105,21 +111,24 @@ export type Operation = { readonly encoded?: EncodedMessage } & (
   | { verb: "add" | "create" | "delete"; object: "element"; set: NamedSet; elements: readonly Element[] }
 )
 
-/** The message of an operation, where it was encoded ahead. */
+/** The message of an operation that was encoded ahead. */
 export interface EncodedMessage {
   readonly type: number
   readonly flags: number
   readonly payload: Uint8Array
-  /** The number of the set in its transaction, for a set. */
+  /** The number of the set in the transaction, if the operation adds a set. */
   readonly setId: number | undefined
 }
 
-/** Activates a table that has `flags dormant`, without other changes, before objects are added to it. */
+/**
+ * Returns the operation that activates a table with `flags dormant` and changes nothing else. It must precede
+ * operations that add objects to the table.
+ */
 export function wake({ family, name }: Table): Operation {
   return add.table({ family, name })
 }
 
-/** The operations of one verb on whole objects. */
+/** Returns the functions that make operations of one verb. */
 function operationsOf<V extends "add" | "create" | "delete">(verb: V) {
   return {
     table: (table: Table): Operation => ({ verb, object: "table", table }),
@@ -136,18 +145,18 @@ export const add = {
 
 export const create = operationsOf("create")
 
-/** `nft insert rule`: adds the rule at the beginning of its chain. */
+/** Makes operations that add a rule at the beginning of its chain, like `nft insert rule`. */
 export const insert = {
   rule: (rule: Rule): Operation => ({ verb: "insert", object: "rule", rule }),
 }
 
-/** `nft delete`. A table is deleted with everything in it. */
+/** Makes operations like `nft delete`. Deleting a table also deletes everything in it. */
 export const remove = {
   ...operationsOf("delete"),
   rule: (rule: RuleHandle): Operation => ({ verb: "delete", object: "rule", rule }),
 }
 
-/** Removes all rules of a chain, like `nft flush chain`. */
+/** Makes operations that remove all rules of a chain, like `nft flush chain`. */
 export const flush = {
   chain: (chain: Chain): Operation => ({ verb: "flush", object: "chain", chain }),
 }

@@ -10,16 +10,16 @@ import { readVerdict } from "./statements.ts"
 import { isDormant, listSetNames, listTables } from "./tables.ts"
 import { readComment } from "./userdata.ts"
 
-/** A rule in the kernel's form. */
+/** A rule as the kernel lists it. */
 export interface FoundRule extends RuleHandle {
   expressions: (Expression | UnknownExpression)[]
   comment: string | undefined
 }
 
 /**
- * Returns the rules of a chain in their order, like `nft list chain`, or without `name` those of a table; with
- * `needles` only rules whose bytes contain one of them, such as the name of a chain that they jump to. Empty if the
- * chain or table does not exist.
+ * Returns the rules of a chain in order, like `nft list chain`; without `name`, all rules of the table. With `needles`,
+ * returns only rules whose bytes contain one of these, such as the name of a chain to which they jump. Returns an empty
+ * list if the chain or table does not exist.
  */
 export function listRules(
   socket: Pick<Netfilter, "dump">,
@@ -34,14 +34,14 @@ export function listRules(
   })
 }
 
-/** Returns the chains to which a rule's verdicts jump. */
+/** Returns the names of the chains to which a rule jumps. */
 export function targetsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) =>
     name === "immediate" && !(data instanceof Uint8Array) ? (data.data?.verdict?.chain ?? []) : [],
   )
 }
 
-/** Returns the verdicts of a rule as `nft` prints them: "drop", "jump CHAIN". */
+/** Returns the verdicts of a rule in `nft`'s syntax: "drop", "jump CHAIN". */
 export function verdictsOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) => {
     const found = name === "immediate" && !(data instanceof Uint8Array) && data.data && readVerdict(data.data)
@@ -49,7 +49,7 @@ export function verdictsOf({ expressions }: Pick<FoundRule, "expressions">): str
   })
 }
 
-/** Returns the values that a rule compares or loads into registers, in their order, each as `String(bytes)`. */
+/** Returns the values that a rule compares or loads into registers, in order, each as `String(bytes)`. */
 export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): string[] {
   return expressions.flatMap(({ name, data }) =>
     (name === "cmp" || name === "immediate") && !(data instanceof Uint8Array) && data.data?.value
@@ -58,7 +58,7 @@ export function valuesOf({ expressions }: Pick<FoundRule, "expressions">): strin
   )
 }
 
-/** The comment of a rule, and the rule's chain. */
+/** The comment of a rule, and the name of its chain. */
 export interface RuleComment {
   chain: string
   /** Undefined for a rule without comment. */
@@ -66,8 +66,8 @@ export interface RuleComment {
 }
 
 /**
- * Returns the comments of a chain's rules in their order, or of all rules of a table; empty if the chain or table does
- * not exist.
+ * Returns the comments of a chain's rules in order; without `chain`, of all rules of the table. Returns an empty list
+ * if the chain or table does not exist.
  */
 export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
   return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
@@ -77,7 +77,7 @@ export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chai
   })
 }
 
-/** A rule, or an element of a set, with its comment. */
+/** A rule or an element of a set that has a comment. */
 export interface Commented {
   readonly table: Table
   /** The name of the chain or the set. */
@@ -86,8 +86,8 @@ export interface Commented {
 }
 
 /**
- * Returns the rules and elements of all tables, of any program, with a comment that `isSought`. Reads the whole rule
- * set, or the wanted tables, which takes too long for a plugin. Throws `NetlinkError`.
+ * Returns all rules and elements with a comment for which `isSought` is true. Reads all tables for which `isWanted` is
+ * true, also those of other programs, which takes too long for a plugin. Throws `NetlinkError`.
  */
 export function listCommented(
   socket: Pick<Netfilter, "dump">,
@@ -110,7 +110,7 @@ export function listCommented(
   return { rules, elements }
 }
 
-/** Returns whether `hasRulesEvenIfDormant` is true and the table is active. Throws `NetlinkError`. */
+/** Reports whether `hasRulesEvenIfDormant` is true and the table is active. Throws `NetlinkError`. */
 export function hasRules(
   socket: Pick<Netfilter, "dump" | "get">,
   table: Table,
@@ -121,8 +121,9 @@ export function hasRules(
 }
 
 /**
- * Returns whether the table has each of these rules, by their comments, in this chain, or in any. The table may be
- * dormant: combine later additions with `wake`. Throws `NetlinkError`.
+ * Reports whether rules with the comments of all these rules exist in the chain; without `chain`, anywhere in the
+ * table. The table may be dormant, so operations that add objects to it must be preceded by `wake`. Throws
+ * `NetlinkError`.
  */
 export function hasRulesEvenIfDormant(
   socket: Pick<Netfilter, "dump">,
@@ -134,13 +135,13 @@ export function hasRulesEvenIfDormant(
   const needles = rules.flatMap(({ comment }) => (comment === undefined ? [] : [encodeUtf8(`${comment}\0`)]))
   const found = dumpRules(socket, table, chain, ({ payload }) => {
     const has = (text: Uint8Array) => findBytes(payload, text, NFGENMSG_SIZE) >= 0
-    return has(name) ? needles.filter(has) : undefined // decoded no further: only comments matter
+    return has(name) ? needles.filter(has) : undefined // only the comments matter, so nothing is decoded
   })
   const all = new Set(found.flat())
   return needles.every((needle) => all.has(needle))
 }
 
-/** Returns the results of `pick` for the rules of a table, or of one of its chains. */
+/** Returns the results of `pick` for the rules of a chain; without `chain`, for all rules of the table. */
 function dumpRules<T>(
   socket: Pick<Netfilter, "dump">,
   table: Table,

@@ -6,17 +6,20 @@ import { type dataAttributes, type Expression, extensionAttributes, type Unknown
 import { type Field, fields } from "./fields.ts"
 import type { Comparison, NamedSet, Statement, Verdict } from "./rule-set.ts"
 
-/** `ip protocol tcp`: a field has this value. */
+/** Returns the statement `ip protocol tcp`, which compares a field with a value. */
 export function match(field: Field, op: Comparison, value: Uint8Array): Statement {
   return { kind: "match", field, op, value }
 }
 
-/** `ip daddr 10.0.0.0/8`: an address is in a network. `ip` has no bits beyond the prefix. */
+/**
+ * Returns the statement `ip daddr 10.0.0.0/8`, which compares an address with a network. `ip` has no bits set beyond
+ * the prefix.
+ */
 export function matchPrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Statement {
   return { kind: "prefix", field, op, ip, length }
 }
 
-/** `ct state established,related`: one of these flags is set. */
+/** Returns the statement `ct state established,related`, which matches if one of these flags is set. */
 export function matchBits(field: Field, ...names: string[]): Statement {
   const mask = names.reduce((sum, name) => {
     const bit = field.type.bits?.[name]
@@ -26,40 +29,52 @@ export function matchBits(field: Field, ...names: string[]): Statement {
   return { kind: "bits", field, mask }
 }
 
-/** `ip saddr . ip daddr @networks`: the fields together are a key of the set. */
+/** Returns the statement `ip saddr . ip daddr @networks`, which looks up the concatenation of the fields in a set. */
 export function matchSet(fields: readonly Field[], op: Comparison, set: NamedSet): Statement {
   return { kind: "lookup", fields, op, set }
 }
 
 /**
- * `dnat to meta l4proto . th dport map @ports`: to the map's address, or address and port. With `label`, exactly the
- * flows in the map get this bit of conntrack's labels: `ct label set 127 dnat to …`.
+ * Returns the statement `dnat to meta l4proto . th dport map @ports`, which translates the destination to the address,
+ * or address and port, in the map. With `label`, only flows in the map get this bit of conntrack's labels: `ct label
+ * set 127 dnat to …`.
  */
 export function dnatMap(fields: readonly Field[], map: NamedSet, label?: number): Statement {
   return { kind: "dnat", fields, map, label }
 }
 
-/** `ct label 127`: the flow has this bit of conntrack's labels. */
+/** Returns the statement `ct label 127`, which matches flows with this bit of conntrack's labels. */
 export function matchLabel(bit: number): Statement {
   return { kind: "label", bit }
 }
 
-/** `iifname . oifname vmap @verdicts`: the map's verdict for the fields, if it has one. */
+/**
+ * Returns the statement `iifname . oifname vmap @verdicts`, which applies the verdict that the map has for the fields,
+ * if any.
+ */
 export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
   return { kind: "vmap", fields, map }
 }
 
-/** `meta mark set meta mark | 0x1000`: sets these bits of the packet's mark, and no others. */
+/**
+ * Returns the statement `meta mark set meta mark | 0x1000`, which sets these bits of the packet's mark and no others.
+ */
 export function setMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: true }
 }
 
-/** `meta mark set meta mark & 0xffffefff`: clears these bits of the packet's mark, and no others. */
+/**
+ * Returns the statement `meta mark set meta mark & 0xffffefff`, which clears these bits of the packet's mark and no
+ * others.
+ */
 export function clearMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: false }
 }
 
-/** A match of iptables as encoded by `iptables-nft`; `info` is its struct, padded to a multiple of eight bytes. */
+/**
+ * Returns a match of iptables as `iptables-nft` encodes it. `info` is the struct of the match, padded to a multiple of
+ * eight bytes.
+ */
 export function matchExtension(name: string, revision: number, info: Uint8Array): Statement {
   return { kind: "extension", name, revision, info }
 }
@@ -71,7 +86,7 @@ export function verdict(verdict: Verdict): Statement {
   return { kind: "verdict", verdict }
 }
 
-/** `enum nft_registers`: the verdict's register, and the first for data. */
+/** `enum nft_registers`: the register of the verdict, and the first register for data. */
 const NFT_REG_VERDICT = 0
 const NFT_REG_1 = 1
 /** `enum nft_cmp_ops` */
@@ -86,7 +101,7 @@ const NFT_CT_LABELS = 13
 /** `NF_CT_LABELS_MAX_SIZE`, <linux/netfilter/xt_connlabel.h>: 128 bits. */
 const LABEL_BYTES = 16
 
-/** Compiles a statement to the same expressions as `nft`. `idOf` numbers the sets of the transaction. */
+/** Compiles a statement to the same expressions as `nft`. `idOf` returns the number of a set in the transaction. */
 export function compile(statement: Statement, idOf: (set: NamedSet) => number): (Expression | UnknownExpression)[] {
   switch (statement.kind) {
     case "match": {
@@ -132,7 +147,7 @@ export function compile(statement: Statement, idOf: (set: NamedSet) => number): 
   }
 }
 
-/** Loads fields side by side, each at a multiple of four bytes. */
+/** Loads fields into consecutive registers, each field at a multiple of four bytes. */
 function load(fields: readonly Field[]): Expression[] {
   let word = 0
   return fields.flatMap((field) => {
@@ -143,7 +158,10 @@ function load(fields: readonly Field[]): Expression[] {
   })
 }
 
-/** Returns the register at `word` times four bytes after the first one. Every fourth has its own number. */
+/**
+ * Returns the number of the register that begins at `word` times four bytes. Registers of 16 bytes have numbers of
+ * their own.
+ */
 function register(word: number): number {
   return word % 4 === 0 ? NFT_REG_1 + word / 4 : 8 + word
 }
@@ -152,7 +170,10 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-/** `nft` includes the operation in a key, but not in a comparison. */
+/**
+ * Returns the expression that masks a register. Like `nft`, the caller gives the operation for a key, but not for a
+ * comparison.
+ */
 function maskWith(
   mask: Uint8Array,
   register = NFT_REG_1,
@@ -163,7 +184,7 @@ function maskWith(
   return { name: "bitwise", data: { sreg: register, dreg: register, operation, length: mask.length, ...values } }
 }
 
-/** A prefix of whole bytes is compared by loading only these bytes. */
+/** Compares the prefix of an address. If the prefix has whole bytes, only these bytes are loaded. */
 function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Expression[] {
   if (field.payload && length > 0 && length % 8 === 0) {
     const value = ip.subarray(0, length / 8)
@@ -173,13 +194,17 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
 }
 
 /**
- * Returns a set of one label: the kernel has a bitmap of words in the host's byte order, which is little endian here.
+ * Returns conntrack labels with one bit set. The kernel stores them in words of the host's byte order, which is little
+ * endian here.
  */
 function labelBits(bit: number): Uint8Array {
   return new Uint8Array(LABEL_BYTES).with(bit >> 3, 1 << (bit & 7))
 }
 
-/** The label is set between the lookup, which ends the rule for a flow outside the map, and the translation. */
+/**
+ * Returns the expressions that translate the destination. The lookup ends the rule for a flow that is not in the map,
+ * so the label is set after the lookup and before the translation.
+ */
 function dnat({ fields, map, label }: Extract<Statement, { kind: "dnat" }>, setId: number): Expression[] {
   const [address, port] = map.value ?? []
   if (address === undefined) throw new RangeError(`map "${map.name}" holds no addresses`)
@@ -197,7 +222,7 @@ function dnat({ fields, map, label }: Extract<Statement, { kind: "dnat" }>, setI
   ]
 }
 
-/** Uses the third register: the address and the port are in the first and second. */
+/** Sets a label by the third register, because the first two contain the address and the port. */
 function setLabel(bit: number): Expression[] {
   const register = NFT_REG_1 + 2
   return [
@@ -217,12 +242,12 @@ function changeMark(bits: number, isSet: boolean): Expression[] {
 
 type Data = Infer<typeof dataAttributes>
 
-/** `enum nft_verdicts`; negative ones as the 32 bits that travel. */
+/** `enum nft_verdicts`, with negative numbers as the 32 bits that are sent. */
 const NFT_JUMP = -3 >>> 0
 const NFT_GOTO = -4 >>> 0
 const NFT_RETURN = -5 >>> 0
 
-/** Returns a verdict in the kernel's form, for a rule or a map. */
+/** Returns a verdict as the kernel encodes it, for a rule or a map. */
 export function verdictData(verdict: Verdict): Data {
   if (verdict === "return") return { verdict: { code: NFT_RETURN } }
   if (typeof verdict === "string") return { verdict: { code: policyNumber[verdict] } }
@@ -230,7 +255,7 @@ export function verdictData(verdict: Verdict): Data {
   return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
 }
 
-/** Decodes a verdict of a map; `undefined` for an absent or unknown one. */
+/** Decodes a verdict. Returns `undefined` if there is none, or for an unknown one. */
 export function readVerdict({ verdict }: Data): Verdict | undefined {
   const { code, chain = "" } = verdict ?? {}
   if (code === NFT_RETURN) return "return"

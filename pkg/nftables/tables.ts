@@ -21,12 +21,12 @@ import { hasNftables } from "./transaction.ts"
 import { readComment } from "./userdata.ts"
 
 /**
- * nf_tables of the thread's namespace: one socket for everything that a plugin does there, and the list of tables, read
- * once at first use. A removal checks it first: usually there is nothing to remove.
+ * nf_tables of the thread's namespace, for one plugin call: a socket for all requests, and the list of tables, which is
+ * read at its first use. A removal looks at the list first, because usually there is nothing to remove.
  *
- * Keep it open until the container's interface is deleted: the kernel frees rules while it waits for the link. After a
- * removal call `socket.leave()`: closing waits until everything removed by any process is freed, and blocks changes of
- * rules until then.
+ * It should stay open until the container's interface has been deleted, so that the kernel frees the rules while it
+ * waits for the link. After a removal call `socket.leave()`. Closing the socket instead would wait until the kernel has
+ * freed everything that any process has removed, and would block changes of rules until then.
  */
 export class PacketFilter implements Disposable {
   readonly socket: NetlinkSocket
@@ -36,7 +36,10 @@ export class PacketFilter implements Disposable {
     this.socket = socket
   }
 
-  /** Returns undefined if the kernel has no packet filter, or no nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+  /**
+   * Opens nf_tables. Returns undefined if the kernel has no packet filter, or no nf_tables. Throws `EPERM` without
+   * CAP_NET_ADMIN.
+   */
   static find(): PacketFilter | undefined {
     const socket = unlessErrno(openNetfilter, "EPROTONOSUPPORT", "EAFNOSUPPORT")
     if (!socket) return undefined
@@ -49,7 +52,7 @@ export class PacketFilter implements Disposable {
     }
   }
 
-  /** Returns whether a table of this name exists, in this family, or in any. Throws `NetlinkError`. */
+  /** Reports whether a table with this name exists in this family; without `family`, in any. Throws `NetlinkError`. */
   hasTable(name: string | RegExp, family?: TableFamily): boolean {
     const isNamed = (found: string) => (name instanceof RegExp ? name.test(found) : found === name)
     return this.#list().some((table) => isNamed(table.name) && (family ?? table.family) === table.family)
@@ -60,7 +63,7 @@ export class PacketFilter implements Disposable {
     return this.#tables
   }
 
-  /** Call it before a table is added: the list is read again at its next use. */
+  /** Discards the list of tables, which is read again at its next use. Must be called before a table is added. */
   forgetTables(): void {
     this.#tables = undefined
   }
@@ -70,7 +73,7 @@ export class PacketFilter implements Disposable {
   }
 }
 
-/** Returns all tables, like `nft list tables`, without those of unknown families. Throws `NetlinkError`. */
+/** Returns all tables of known families, like `nft list tables`. Throws `NetlinkError`. */
 export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
   const families = Object.keys(familyNumber) as TableFamily[]
   const request = { type: NFT_MSG_GETTABLE, what: "list tables", payload: netfilterHeader(0), isShort: true } as const
@@ -85,8 +88,8 @@ export function listTables(socket: Pick<Netfilter, "dump">): Table[] {
 const NFT_TABLE_F_DORMANT = 0x1
 
 /**
- * Returns whether a table is dormant, as after `nft add table inet NAME '{ flags dormant; }'`: its objects exist, but
- * no packet traverses its chains. Adding the table again activates it. Throws `NetlinkError`.
+ * Reports whether a table is dormant, as after `nft add table inet NAME '{ flags dormant; }'`. Its objects then exist,
+ * but no packet traverses its chains. Adding the table again activates it. Throws `NetlinkError`.
  */
 export function isDormant(socket: Pick<Netfilter, "get">, table: Table): boolean {
   const what = `find table ${table.family} ${table.name}`
@@ -95,17 +98,20 @@ export function isDormant(socket: Pick<Netfilter, "get">, table: Table): boolean
   return ((flags ?? 0) & NFT_TABLE_F_DORMANT) !== 0
 }
 
-/** Returns CHECK's message about a dormant table; undefined for an active one. Throws `NetlinkError`. */
+/** Returns the message of CHECK about a dormant table; undefined if the table is active. Throws `NetlinkError`. */
 export function describeDormant(socket: Pick<Netfilter, "get">, table: Table): string | undefined {
   return isDormant(socket, table) ? `table ${table.family} ${table.name} with "flags dormant"` : undefined
 }
 
-/** Returns whether a chain of this name exists; one request, however many chains there are. Throws `NetlinkError`. */
+/**
+ * Reports whether a chain with this name exists. This takes one request, however many chains there are. Throws
+ * `NetlinkError`.
+ */
 export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
   return getChain(socket, chain, () => true) ?? false
 }
 
-/** Returns policy and priority of a base chain; undefined if the chain does not exist. Throws `NetlinkError`. */
+/** Returns the policy and priority of a base chain; undefined if the chain does not exist. Throws `NetlinkError`. */
 export function findBase(
   socket: Pick<Netfilter, "get">,
   chain: Chain,
@@ -126,7 +132,7 @@ function getChain<T>(
   return ifThere(() => socket.get(request, read))
 }
 
-/** Returns the chains of a table; empty if the table does not exist. Throws `NetlinkError`. */
+/** Returns the chains of a table; an empty list if the table does not exist. Throws `NetlinkError`. */
 export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain[] {
   const what = `list the chains of table ${table.family} ${table.name}`
   return socket.dump(tableRequest(table, NFT_MSG_GETCHAIN, what, chainAttributes.encode({})), (answer) => {
@@ -135,17 +141,17 @@ export function listChains(socket: Pick<Netfilter, "dump">, table: Table): Chain
   })
 }
 
-/** A base chain in the kernel's form. */
+/** A base chain as the kernel lists it. */
 export interface BaseChain {
   table: Table
   name: string
-  /** "filter", "nat", "route" */
+  /** The type: "filter", "nat", or "route". */
   type: string
-  /** "forward", or the number of a hook without a name here. */
+  /** The name of the hook, such as "forward", or its number if it has no known name. */
   hook: string
   priority: number
   policy: "accept" | "drop"
-  /** The interfaces of a chain at "ingress" or "egress". */
+  /** The interfaces to which a chain at "ingress" or "egress" is attached. */
   devices?: readonly string[]
 }
 
@@ -179,7 +185,7 @@ function deviceHooksOf(family: TableFamily): Readonly<Record<string, number>> {
 /** The sizes of a set's keys and values in bytes. */
 export interface SetLayout {
   keyLength: number
-  /** 0 for a set, and for a verdict map. */
+  /** 0 for a set and for a verdict map. */
   valueLength: number
   hasVerdicts: boolean
   isInterval: boolean
@@ -203,7 +209,7 @@ export function findSetLayout(socket: Pick<Netfilter, "get">, table: Table, name
   )
 }
 
-/** Returns the names of a table's sets and maps; empty if the table does not exist. Throws `NetlinkError`. */
+/** Returns the names of a table's sets and maps; an empty list if the table does not exist. Throws `NetlinkError`. */
 export function listSetNames(socket: Pick<Netfilter, "dump">, table: Table): string[] {
   const what = `list the sets of table ${table.family} ${table.name}`
   const request = tableRequest(table, NFT_MSG_GETSET, what, setNameAttributes.encode({ table: table.name }))

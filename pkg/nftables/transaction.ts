@@ -13,12 +13,12 @@ import { attributesOf, type Netfilter } from "./netfilter.ts"
 import { create, type Operation, type Table } from "./rule-set.ts"
 
 const SO_SNDBUFFORCE = 32
-/** The size of a datagram that a socket accepts by default: net.core.wmem_default minus overhead. */
+/** The maximum size of a datagram that a socket sends by default: net.core.wmem_default minus overhead. */
 const DEFAULT_SEND_BYTES = 128 << 10
-/** Each failed attempt means that another transaction went through. */
+/** The maximum number of attempts. An attempt fails only because another transaction has succeeded. */
 const ATTEMPTS = 1000
 
-/** The version of the namespace's rule set: every transaction changes it. */
+/** The version of the namespace's rule set. Every transaction changes it. */
 export type Generation = number & { readonly __brand: "Generation" }
 
 /** Returns the rule set's generation. Throws `EINVAL` or `EOPNOTSUPP` if the kernel has no nf_tables. */
@@ -28,15 +28,15 @@ export function getGeneration(socket: Pick<Netfilter, "get">): Generation {
   return socket.get(request, (answer) => (generationAttributes.decode(attributesOf(answer)).id ?? 0) as Generation)
 }
 
-/** Returns whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
+/** Reports whether the kernel has nf_tables. Throws `EPERM` without CAP_NET_ADMIN. */
 export function hasNftables(socket: Pick<Netfilter, "get">): boolean {
   const generation = unlessErrno(() => getGeneration(socket), "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT")
-  return generation !== undefined // otherwise nfnetlink has no such subsystem
+  return generation !== undefined // nfnetlink refuses requests to a missing subsystem
 }
 
 /**
  * Makes all changes in one transaction, like `nft -f`. Throws `NetlinkError` with the refused operation in `nft`'s
- * syntax; `ERESTART` if `generation` is given and no longer current.
+ * syntax. If `generation` is given and no longer current, throws `ERESTART`.
  */
 export function commit(
   socket: Pick<Netfilter, "fd" | "transact">,
@@ -46,11 +46,11 @@ export function commit(
   const changes = encodeOperations(operations)
   const last = changes[changes.length - 1]
   if (!last) return
-  last.flags = (last.flags ?? 0) | NLM_F_ACK // refusals come one by one, and this message after all of them
+  last.flags = (last.flags ?? 0) | NLM_F_ACK // each operation may be refused by itself; the acknowledgement arrives after the refusals
   sendBatch(socket, changes, generation)
 }
 
-/** Sends the messages of a transaction; the last one requests an acknowledgement. Throws like `commit`. */
+/** Sends the messages of a transaction, the last of which must request an acknowledgement. Throws like `commit`. */
 export function sendBatch(
   socket: Pick<Netfilter, "fd" | "transact">,
   changes: readonly Request[],
@@ -75,9 +75,9 @@ const end: Request = {
 }
 
 /**
- * Commits changes that do not depend on the present rule set, so that other transactions do not matter. Returns true if
- * the kernel has made them. Returns false without a change if an object already exists or is missing, and also after a
- * lost answer, when all changes may have been made. Throws `NetlinkError` for other refusals.
+ * Commits changes that do not depend on the present rule set, so other transactions do not matter. Returns true if the
+ * kernel has made them. Returns false if an object already exists or is missing, in which case nothing is changed, and
+ * after a lost answer, in which case all changes may have been made. Throws `NetlinkError` for other refusals.
  */
 function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: readonly Operation[]): boolean {
   try {
@@ -90,9 +90,9 @@ function tryCommit(socket: Pick<Netfilter, "fd" | "transact">, operations: reado
 }
 
 /**
- * Returns whether the kernel would accept the changes of `plan`, like `nft --check`. The transaction ends with an
- * operation that must be refused, so that nothing changes: it creates `table`, which it has added, once more. An empty
- * plan is accepted. Throws `EPERM` without CAP_NET_ADMIN, and errors other than a refusal.
+ * Reports whether the kernel would accept the operations of `plan`, like `nft --check`. So that nothing changes, the
+ * transaction ends with an operation that the kernel must refuse: it creates `table`, which the operations before it
+ * have added. An empty plan is accepted. Throws `EPERM` without CAP_NET_ADMIN, and errors other than a refusal.
  */
 export function dryRun(
   socket: Pick<Netfilter, "fd" | "transact">,
@@ -104,16 +104,17 @@ export function dryRun(
     if (operations.length > 0) commit(socket, [...operations, create.table(table)])
     return true
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return true // everything but the last was accepted
+    if (isErrno(error, "EEXIST")) return true // the kernel has accepted all operations before the last
     if (!isErrno(error) || isShortage(error)) throw error
     return false
   }
 }
 
 /**
- * Makes the changes that `plan` computes from the rule set, on exactly the rule set that it has read. If another
- * transaction came in between, the kernel refuses this one and `plan` is called again; also after a lost answer, when
- * the changes may have been made. An empty plan sends nothing. Throws `NetlinkError`.
+ * Commits the operations that `plan` computes from the rule set, on exactly the rule set that `plan` has read. If
+ * another transaction has changed it since, the kernel refuses the operations, and `plan` is called again. After a lost
+ * answer `plan` is also called again, because the changes may have been made. An empty plan sends nothing. Throws
+ * `NetlinkError`.
  *
  * @example
  * atomically(socket, () => listRules(socket, chain).filter(isOurs).map((rule) => remove.rule(rule)))
@@ -137,8 +138,8 @@ export function atomically(socket: Pick<Netfilter, "fd" | "get" | "transact">, p
 }
 
 /**
- * Makes changes by `quick`, which does not depend on the rule set's content, such as new elements of existing sets. If
- * `quick` is undefined or refused, makes them by `plan` in `atomically`. Returns whether `quick` succeeded. Throws
+ * Commits the operations `quick`, which do not depend on the content of the rule set, such as new elements of existing
+ * sets. If `quick` is undefined or refused, calls `atomically` with `plan`. Returns whether `quick` succeeded. Throws
  * `NetlinkError`.
  *
  * @example

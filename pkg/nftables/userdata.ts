@@ -3,20 +3,21 @@ import type { DataType } from "./data-types.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 
 /**
- * `nft`'s own data about an object: entries of type, length and value, with one byte each for the first two (libnftnl
- * `udata.h`). The kernel stores the bytes without interpreting them.
+ * An entry of the user data in which `nft` stores what the kernel does not know about an object. It consists of a type
+ * and a length of one byte each, and a value (libnftnl `udata.h`). The kernel stores the bytes without interpreting
+ * them.
  */
 interface UserdataEntry {
   type: number
   value: Uint8Array
 }
 
-/** `NFTNL_UDATA_*_COMMENT` is 0 for tables, chains, rules and elements; for sets it is another number. */
+/** `NFTNL_UDATA_*_COMMENT` of tables, chains, rules and elements. Sets have another number. */
 export const COMMENT = 0
-/** A number without a meaning in `nft`. */
+/** A type of entry that `nft` does not use. */
 const NOTE = 200
 
-/** The length of the longest comment that `nft` shows, without the NUL (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
+/** The maximum length of a comment in `nft`, without the NUL (`NFTNL_UDATA_COMMENT_MAXLEN` is 128). */
 export const COMMENT_MAX_BYTES = 127
 
 function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
@@ -28,24 +29,24 @@ function encodeUserdata(entries: readonly UserdataEntry[]): Uint8Array {
   return concat(parts)
 }
 
-/** Encodes the comment of a table, chain, rule or element. Undefined for no comment. */
+/** Returns the user data with the comment of a table, chain, rule or element; undefined without a comment. */
 export function commentUserdata(comment: string | undefined): Uint8Array | undefined {
   return comment === undefined ? undefined : encodeUserdata([commentEntry(comment)])
 }
 
-/** Encodes the user data of an element: its comment, and its note. Undefined for neither. */
+/** Returns the user data of an element, with its comment and its note; undefined without both. */
 export function elementUserdata({ comment, note }: Pick<Element, "comment" | "note">): Uint8Array | undefined {
   if (note === undefined) return commentUserdata(comment)
   const noted = { type: NOTE, value: text.encode(note) }
   return encodeUserdata(comment === undefined ? [noted] : [commentEntry(comment), noted])
 }
 
-/** Returns the note in an element's user data; `undefined` without a note. */
+/** Returns the note in an element's user data; `undefined` if it has none. */
 export function readNote(userdata: Uint8Array | undefined): string | undefined {
   return readEntry(userdata, NOTE)
 }
 
-/** Returns the comment in the user data of a table, chain, rule or element; undefined for other data. */
+/** Returns the comment in the user data of a table, chain, rule or element; undefined if it has none. */
 export function readComment(userdata: Uint8Array | undefined): string | undefined {
   return readEntry(userdata, COMMENT)
 }
@@ -55,14 +56,14 @@ function readEntry(userdata: Uint8Array | undefined, sought: number): string | u
   let found: string | undefined
   for (let at = 0; at < userdata.length; ) {
     const end = at + 2 + (userdata[at + 1] ?? userdata.length)
-    if (end > userdata.length) return undefined // programs may store anything there
+    if (end > userdata.length) return undefined // other programs may store data in another format
     if (userdata[at] === sought) found ??= text.decode(userdata.subarray(at + 2, end))
     at = end
   }
   return found
 }
 
-/** Returns the entry for a comment. Throws `RangeError` if it is longer than `nft` shows. */
+/** Returns the entry for a comment. Throws `RangeError` if it is longer than a comment in `nft` may be. */
 function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   const value = text.encode(comment)
   if (value.length > COMMENT_MAX_BYTES + 1) {
@@ -71,7 +72,7 @@ function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   return { type, value }
 }
 
-/** `NFTNL_UDATA_SET_*`: the entries of a set's user data. */
+/** `NFTNL_UDATA_SET_*`: the types of entries in a set's user data. */
 const KEY_BYTE_ORDER = 0
 const DATA_BYTE_ORDER = 1
 const KEY_TYPEOF = 3
@@ -79,14 +80,14 @@ const DATA_TYPEOF = 4
 const DATA_INTERVAL = 6
 const SET_COMMENT = 7
 
-/** Returns the entry of a concatenation: an empty `EXPR_CONCAT`. */
+/** Returns the entry that describes a concatenation: an empty `EXPR_CONCAT`. */
 const concatenation = () =>
   encodeUserdata([
     { type: 0, value: u32.encode(13) },
     { type: 1, value: new Uint8Array(0) },
   ])
 
-/** Encodes the user data of a set or map like `nft`: how to read the numbers in keys and values, and the comment. */
+/** Returns the user data of a set or map like that of `nft`: the byte order of its keys and values, and the comment. */
 export function setUserdata({ key, value, verdicts, comment }: NamedSet): Uint8Array {
   const entries: UserdataEntry[] = [{ type: KEY_BYTE_ORDER, value: u32.encode(byteOrder(key)) }]
   if (value) entries.push({ type: DATA_BYTE_ORDER, value: u32.encode(byteOrder(value)) })
