@@ -19,45 +19,51 @@ import { type Family, sameBytes } from "../types/mod.ts"
 const IPCTNL_MSG_CT_GET = 0x101
 const IPCTNL_MSG_CT_DELETE = 0x102
 
-/** `CTA_FILTER_ORIG_FLAGS`: the parts of the tuple to compare; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
+/**
+ * `CTA_FILTER_ORIG_FLAGS`: the fields of the tuple that the kernel compares; `CTA_FILTER_F_*`,
+ * net/netfilter/nf_internals.h.
+ */
 const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
 /**
- * The kernel scans its whole table for each request: for more ports than this, one request lists all entries of the
- * protocol.
+ * The maximum number of ports with a request each. The kernel scans its whole table for every request, so for more
+ * ports a single request lists all entries of the protocol.
  */
 const PORTS_ASKED = 16
 
 /**
- * `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Ports of protocols that
- * have any.
+ * `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Only some protocols have
+ * ports.
  */
 const tupleAttributes = attrs({
   ip: [1, attrs({ source4: [1, bytes], destination4: [2, bytes], source6: [3, bytes], destination6: [4, bytes] })],
   protocol: [2, attrs({ number: [1, u8], sourcePort: [2, u16be], destinationPort: [3, u16be] })],
 })
 
-/** `CTA_*`: an entry of the table, with its two directions before and after translation. */
+/** `CTA_*`: a tracked connection, with its tuples in both directions: before and after translation. */
 export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2, tupleAttributes] })
 
-/** `CTA_STATUS`: whether an answer has arrived, `IPS_SEEN_REPLY`. */
+/** `CTA_STATUS`. The flag `IPS_SEEN_REPLY` is set once a reply has arrived. */
 const statusAttributes = attrs({ status: [3, u32be] })
 const SEEN_REPLY = 2
 
-/** The body of a delete request: the tuple byte for byte as listed by the kernel, with unknown attributes. */
+/**
+ * The attributes of a delete request. The tuple is sent byte for byte as the kernel listed it, including unknown
+ * attributes.
+ */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
 
 /**
- * `CTA_TUPLE_ORIG` with the protocol and possibly the port, which identify the purpose of an entry cheaply, and
- * `CTA_FILTER`.
+ * `CTA_TUPLE_ORIG` with only the protocol and the destination port, and `CTA_FILTER`. Decoding these fields suffices to
+ * discard most entries.
  */
 const filterAttributes = attrs({
   original: [1, attrs({ protocol: [2, attrs({ number: [1, u8], destinationPort: [3, u16be] })] })],
   filter: [25, attrs({ originalFlags: [1, u32] })],
 })
 
-/** One direction of a connection, as in its packets. */
+/** The addresses and ports of a connection's packets in one direction. */
 export interface Tuple {
   source: Uint8Array
   destination: Uint8Array
@@ -69,19 +75,20 @@ export interface Tuple {
 
 /** A connection, or a flow of datagrams, that the kernel tracks. */
 export interface ConntrackEntry {
-  /** The addresses of its packets before any translation. */
+  /** The tuple of its packets before any translation. */
   original: Tuple
-  /** The addresses of the answers: their source is the translated destination. */
+  /** The tuple of the replies. Their source is the destination after translation. */
   reply: Tuple
 }
 
-/** The methods of a `NETLINK_NETFILTER` socket that are used here. */
+/** The methods of a `NETLINK_NETFILTER` socket that this package uses. */
 export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
 
 /**
- * Deletes the entries of a protocol to these ports that `isStale`, like `conntrack -D`, so that the next packets are
- * translated again. Ports are those of the original direction, before translation. Since Linux 5.8 the kernel filters
- * the list; older kernels list all entries. Only stale entries are kept in memory. Throws `NetlinkError`.
+ * Deletes the tracked connections to these ports for which `isStale` is true, like `conntrack -D`, so that the kernel
+ * translates their next packets again. The ports are the destination ports before translation. Since Linux 5.8 the
+ * kernel filters the list; older kernels list all connections. Only the stale ones are held in memory. Throws
+ * `NetlinkError`.
  */
 export function flushConntrack(
   socket: ConntrackSocket,
@@ -100,14 +107,14 @@ export function flushConntrack(
       return isStale(readEntry(attributes)) ? deletionOf(header, attributes) : undefined
     })
     for (const payload of stale) deleteEntry(socket, payload)
-    if (!isPicked) return // from an older kernel, which lists all entries
+    if (!isPicked) return // a kernel before 5.8 has listed all connections
   }
 }
 
 /**
- * Deletes the entries of a family, of any protocol, that were neither translated nor answered and that `isStale`: they
- * began while a rule was missing. As long as packets arrive, including a retransmitted SYN, the kernel would treat them
- * like the first one. Throws `NetlinkError`.
+ * Deletes the tracked connections of a family, with any protocol, that have been neither translated nor answered and
+ * for which `isStale` is true. They began while a rule was missing. The kernel would otherwise treat all later packets,
+ * including a retransmitted SYN, like the first. Throws `NetlinkError`.
  */
 export function flushUntranslated(
   socket: ConntrackSocket,
@@ -155,7 +162,10 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
   }
 }
 
-/** The request includes the entry's ID: a newer entry may have the same addresses and ports. */
+/**
+ * Deletes a tracked connection. The request includes its ID, because a newer connection may have the same addresses and
+ * ports.
+ */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
   const request = { type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload }
   unlessErrno(() => socket.execute(request), "ENOENT")

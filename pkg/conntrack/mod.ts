@@ -1,5 +1,6 @@
 /**
- * Connection tracking over netlink, without the program `conntrack`: flushes entries whose translation is out of date.
+ * Connection tracking over netlink, without the program `conntrack`: deletes tracked connections whose translation is
+ * out of date.
  *
  * @example
  * using socket = openNetfilter()

@@ -22,20 +22,20 @@ import {
   type Value,
 } from "./message.ts"
 
-/** The system bus's address, unless `DBUS_SYSTEM_BUS_ADDRESS` is set. */
+/** The address of the system bus, unless `DBUS_SYSTEM_BUS_ADDRESS` is set. */
 const SYSTEM_BUS = "unix:path=/var/run/dbus/system_bus_socket"
 
 const DAEMON = { destination: "org.freedesktop.DBus", path: "/org/freedesktop/DBus", interface: "org.freedesktop.DBus" }
 
-/** The default time limit of D-Bus programs for an answer; here it applies to all calls of a connection together. */
+/** The time limit for all calls of a connection together: the default limit of D-Bus programs for a single answer. */
 const PATIENCE_MS = 25_000
-/** A line of the authentication. */
+/** The maximum length of a line during authentication. */
 const LINE_MAX = 4096
 
 /**
- * A connection to a bus according to D-Bus Specification 0.38: over a socket with a path, authenticated as the
- * process's user, for sequential method calls and for signals. Other messages are skipped. If an answer does not arrive
- * in time or cannot be read, all later calls fail at once.
+ * A connection to a bus according to D-Bus Specification 0.38. It uses a socket at a path and authenticates as the user
+ * of the process. It makes one method call at a time, and receives signals; other messages are skipped. If an answer
+ * does not arrive in time or cannot be decoded, all later calls fail at once.
  *
  * @example
  * using bus = Bus.findSystem()
@@ -70,8 +70,8 @@ export class Bus implements Disposable {
   }
 
   /**
-   * Connects to the bus at a path. Returns undefined if nothing listens. Throws `DbusError` if the bus refuses the
-   * connection.
+   * Connects to the bus at a path. Returns undefined if no process listens there. Throws `DbusError` if the bus refuses
+   * the connection.
    */
   static find(path: string, patienceMs = PATIENCE_MS): Bus | undefined {
     let bus: Bus | undefined
@@ -87,7 +87,10 @@ export class Bus implements Disposable {
     }
   }
 
-  /** "EXTERNAL" without a name: the bus learns the user from the socket, unix(7) `SO_PEERCRED`. */
+  /**
+   * Authenticates with mechanism "EXTERNAL" and without a name, because the bus gets the user from the socket, unix(7)
+   * `SO_PEERCRED`.
+   */
   #authenticate(): void {
     this.#send(encodeUtf8("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"))
     const lines = [this.#readLine(), this.#readLine()]
@@ -95,18 +98,21 @@ export class Bus implements Disposable {
     throw new DbusError(`Cannot authenticate at the system bus: it answered "${lines.join('", "')}"`)
   }
 
-  /** Whether a program owns this name on the bus, that is, runs. Throws `DbusError`. */
+  /** Reports whether a program owns this name on the bus, which means that it runs. Throws `DbusError`. */
   hasOwner(name: string): boolean {
     return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
   }
 
-  /** Returns the unique name of the owner of this name on the bus; undefined if there is none. Throws `DbusError`. */
+  /**
+   * Returns the unique name of the program that owns this name on the bus; undefined if no program does. Throws
+   * `DbusError`.
+   */
   findOwner(name: string): string | undefined {
     if (!this.hasOwner(name)) return undefined
     return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])
   }
 
-  /** Calls a method and returns its answer. Throws `DbusError`: its error, or a timeout. */
+  /** Calls a method and returns the values of its answer. Throws `DbusError` for the method's error or a timeout. */
   call(call: MethodCall): Value[] {
     const answer = this.#exchange(call)
     if (answer.type === MessageType.Return) return answer.body
@@ -120,13 +126,14 @@ export class Bus implements Disposable {
   }
 
   /**
-   * Subscribes to signals by a match rule of the specification: "type='signal',member='Reloaded'". Throws `DbusError`.
+   * Subscribes to the signals that match a rule in the syntax of the specification: "type='signal',member='Reloaded'".
+   * Throws `DbusError`.
    */
   subscribe(rule: string): void {
     this.call({ ...DAEMON, member: "AddMatch", args: [rule] })
   }
 
-  /** Returns the signals received so far, without waiting. Throws `DbusError` if the bus has ended. */
+  /** Returns the signals received so far, without waiting. Throws `DbusError` if the bus has closed the connection. */
   takeSignals(): Message[] {
     while (poll(this.#socket.fd, Poll.In, 0)) this.#receiveMore()
     const signals: Message[] = []
@@ -171,7 +178,7 @@ export class Bus implements Disposable {
     throw new DbusError("Cannot authenticate at the system bus: its answer is too long")
   }
 
-  /** Removes received bytes from the buffer. */
+  /** Removes the first bytes from the receive buffer and returns them. */
   #take(length: number): Uint8Array {
     const taken = this.#received.slice(0, length)
     this.#received = this.#received.slice(length)
@@ -204,7 +211,7 @@ export class Bus implements Disposable {
   }
 
   #wait(events: number): void {
-    const left = this.#deadline - monotonicMs() // also if others' messages never end
+    const left = this.#deadline - monotonicMs() // checked here: messages for others may arrive without end
     if (left > 0 && poll(this.#socket.fd, events, left)) return
     throw new DbusError(`Cannot use the system bus: no answer within ${this.#patienceMs} ms`)
   }
@@ -214,7 +221,9 @@ export class Bus implements Disposable {
   }
 }
 
-/** Returns the paths in addresses of a bus, "unix:path=/run/bus,guid=…;unix:…": those of sockets with a path. */
+/**
+ * Returns the paths in a list of bus addresses, "unix:path=/run/bus,guid=…;unix:…". Sockets without a path are skipped.
+ */
 export function pathsIn(addresses: string): string[] {
   return addresses.split(";").flatMap((address) => {
     const [, transport, keys = ""] = /^(\w+):(.*)$/.exec(address) ?? []

@@ -3,7 +3,7 @@ import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 /** `DBUS_MESSAGE_TYPE_*`, D-Bus Specification, "Message Format". */
 export const MessageType = { Call: 1, Return: 2, Error: 3, Signal: 4 } as const
 
-/** `DBUS_HEADER_FIELD_*`: the codes of a header's fields. */
+/** `DBUS_HEADER_FIELD_*`: the codes of the fields in a header. */
 const Field = {
   Path: 1,
   Interface: 2,
@@ -15,16 +15,16 @@ const Field = {
   Signature: 8,
 } as const
 
-/** The size of a header before its fields; the last number is the fields' length. */
+/** The size of a header up to the length of its fields. */
 export const PREAMBLE_SIZE = 16
-/** The size limit of an answer, above any expected one. The specification's limit is 128 MiB. */
+/** The size limit of a message in bytes, larger than any expected answer. The specification allows 128 MiB. */
 export const MESSAGE_MAX = 1 << 20
 
 const VERSION = 1
 const LITTLE_ENDIAN = 0x6c // "l"
 const BIG_ENDIAN = 0x42 // "B"
 
-/** A method of an object. All arguments are texts. */
+/** A call of a method. All arguments are texts. */
 export interface MethodCall {
   destination: string
   path: string
@@ -33,27 +33,29 @@ export interface MethodCall {
   args: readonly string[]
 }
 
-/** A value of a supported type: text, number, boolean, and a list of strings. */
+/** A value of a supported type: text, number, boolean, or list of strings. */
 export type Value = string | number | boolean | string[]
 
-/** A message of the bus, with the fields that a caller of a method needs. */
+/** A message from the bus, with the fields that the caller of a method needs. */
 export interface Message {
   type: number
   replySerial: number | undefined
   errorName: string | undefined
-  /** Only in a signal: "org.fedoraproject.FirewallD1", "Reloaded". */
+  /**
+   * The interface and the name of a signal: "org.fedoraproject.FirewallD1", "Reloaded"; undefined in other messages.
+   */
   interface?: string
   member?: string
-  /** The unique name of the sender, written by the bus. */
+  /** The unique name of the sender, which the bus has written. */
   sender?: string
-  /** The values before the first one of an unsupported type. */
+  /** The values of the message, up to the first value of an unsupported type. */
   body: Value[]
 }
 
-/** An error from a method, a bus that does not answer, or bytes that are not a message. */
+/** The error for a method's error, a bus that does not answer, or a malformed message. */
 export class DbusError extends Error {
   override readonly name = "DbusError"
-  /** The error's name, "org.freedesktop.DBus.Error.AccessDenied"; `undefined` for a message without one. */
+  /** The name of the method's error, "org.freedesktop.DBus.Error.AccessDenied"; `undefined` if it has none. */
   readonly errorName: string | undefined
 
   constructor(message: string, errorName?: string) {
@@ -94,15 +96,15 @@ function pushText(bytes: number[], text: string): void {
   bytes.push(...encoded, 0)
 }
 
-/** Appends a field of the header: a struct of its code and a value with its type, aligned to eight bytes. */
+/** Appends a field of the header: its code, the type of its value, and the value; aligned to eight bytes. */
 function pushField(bytes: number[], code: number, type: "o" | "s" | "g", text: string): void {
-  align(bytes, 8) // the fields themselves begin at a multiple of eight
+  align(bytes, 8) // the array of fields begins at a multiple of eight
   bytes.push(code, 1, ...encodeUtf8(type), 0)
   if (type !== "g") pushText(bytes, text)
   else bytes.push(text.length, ...encodeUtf8(text), 0)
 }
 
-/** Returns the length of the whole message with this preamble. Throws `DbusError`. */
+/** Returns the length of the message that begins with this preamble. Throws `DbusError`. */
 export function messageLength(preamble: Uint8Array): number {
   const reader = new Reader(preamble)
   reader.at = 4
@@ -112,7 +114,7 @@ export function messageLength(preamble: Uint8Array): number {
   return length
 }
 
-/** Reads a whole message. Throws `DbusError`. */
+/** Decodes a whole message. Throws `DbusError`. */
 export function decodeMessage(bytes: Uint8Array): Message {
   const reader = new Reader(bytes)
   const message: Message = { type: bytes[1] ?? 0, replySerial: undefined, errorName: undefined, body: [] }
@@ -140,7 +142,7 @@ export function decodeMessage(bytes: Uint8Array): Message {
   return message
 }
 
-/** Reads values in the message's byte order; throws `DbusError` at its end. */
+/** Reads values in the byte order of a message. Throws `DbusError` at the end of the message. */
 class Reader {
   at = 0
   readonly #bytes: Uint8Array
@@ -160,7 +162,7 @@ class Reader {
     this.at = Math.ceil(this.at / size) * size
   }
 
-  /** Returns the next bytes. */
+  /** Returns the next bytes and advances past them. */
   #take(length: number): Uint8Array {
     const bytes = this.#bytes.subarray(this.at, this.at + length)
     if (bytes.length !== length) throw new DbusError(`the message ends before byte ${this.at + length}`)
@@ -187,7 +189,7 @@ class Reader {
     return this.#text(this.byte())
   }
 
-  /** Returns a value of this type; undefined, and reads nothing, for an unsupported type. */
+  /** Returns the next value, which has this type. For an unsupported type, returns undefined and reads nothing. */
   value(type: string): Value | undefined {
     switch (type) {
       case "s":

@@ -1,6 +1,6 @@
 /**
- * A small D-Bus client: connects to a bus, calls methods whose arguments are texts, and receives signals. A library
- * would cost a plugin more than the whole call.
+ * A small D-Bus client: connects to a bus, calls methods whose arguments are texts, and receives signals. Loading a
+ * library would take longer than a whole plugin call.
  *
  * @example
  * using bus = Bus.findSystem()

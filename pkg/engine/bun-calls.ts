@@ -2,9 +2,9 @@ import { dlopen, type FFIFunction, FFIType, ptr, read } from "bun:ffi"
 import { type CallName, callNames, EINVAL, int32, integer, lettersOf, requireBytes, text } from "./calls.ts"
 import { AT_FDCWD, type TypedArray } from "./engine.ts"
 
-/** System calls on Bun, through the C library. */
+/** System calls on Bun, by functions of the C library. */
 
-/** The C library's names of calls that differ from the kernel's. */
+/** The names of the C library's functions that differ from the names of the system calls. */
 const namesInC: { readonly [name in CallName]?: string } = {
   linkat: "link",
   readlinkat: "readlink",
@@ -13,10 +13,16 @@ const namesInC: { readonly [name in CallName]?: string } = {
   prlimit64: "prlimit",
 }
 
-/** Numbers of calls for which the C library has no function, or a different one; the signal calls are for x86-64. */
+/**
+ * The numbers of system calls for which the C library has no function, or a different one. The numbers of the signal
+ * calls are those of x86-64.
+ */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
-/** An `int` suffices for calls that return a `ssize_t`: Linux moves at most 0x7ffff000 bytes at once, read(2). */
+/**
+ * Returns the types of a C function. The return type `int` suffices also for `ssize_t`, because Linux transfers at most
+ * 0x7ffff000 bytes per call, read(2).
+ */
 function foreign(name: CallName): FFIFunction {
   const types = lettersOf[name].flatMap((letter): FFIType[] =>
     letter === "b"
@@ -28,7 +34,10 @@ function foreign(name: CallName): FFIFunction {
 
 type Symbols = Record<string, (...values: unknown[]) => unknown>
 
-/** Opens something at first use, and keeps it: importing this does nothing. */
+/**
+ * Returns a function that calls `make` at its first call and keeps the result, so that importing the module does
+ * nothing.
+ */
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined
   return () => {
@@ -63,7 +72,10 @@ const errnoAddress = once(() => Number(libc().__errno_location?.()))
 
 export const addressOf = (bytes: TypedArray) => (bytes.byteLength === 0 ? null : ptr(bytes))
 
-/** Calls a function of the C library; its errno is read in the very next call. */
+/**
+ * Calls a function of the C library. Returns its result, or the negative errno, which is read immediately after the
+ * call.
+ */
 export function callC(name: string, ...values: unknown[]): number {
   const symbol = libc()[name]
   const errnoAt = errnoAddress()
@@ -71,13 +83,13 @@ export function callC(name: string, ...values: unknown[]): number {
   return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
 }
 
-/** Makes a system call with the arguments of `Engine`. */
+/** Makes a system call with the arguments that `Engine` defines. */
 export function call(name: CallName, ...values: unknown[]): number {
   const raw: unknown[] = []
-  const kept: unknown[] = [] // their addresses go to the kernel: they must stay alive
+  const kept: unknown[] = [] // the kernel gets their addresses, so they must not be freed
   let given = 0
   let broken = false
-  const room = new Uint32Array(1) // the meaning of "n"
+  const room = new Uint32Array(1) // the length for the letter "n"
   for (const letter of lettersOf[name]) {
     if (letter === "@" || letter === "0") {
       raw.push(letter === "@" ? AT_FDCWD : null)

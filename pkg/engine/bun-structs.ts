@@ -3,9 +3,12 @@ import { addressOf, call, callC, SYS } from "./bun-calls.ts"
 import { bytesOf, int32, integer, rawBytes, requireBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
-/** Calls whose arguments are structs with addresses, or for which the table of `call` has no letters; see `Engine`. */
+/**
+ * System calls that need more than `call` offers: their structs contain addresses, or no letter describes an argument.
+ * See `Engine`.
+ */
 
-/** Calls ioctl(2) with a struct ifreq, whose address is the call's third number. */
+/** Calls ioctl(2) with the address of a struct ifreq as the third argument. */
 export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))
 }
@@ -25,7 +28,7 @@ export function pidfdOpen(pid: number, flags: number): number {
   return callC("syscall", SYS.pidfd_open, int32(pid) | 0, int32(flags) | 0, 0, 0)
 }
 
-/** The size of a set of 64 signals in the kernel; the C library's is larger. */
+/** The size in bytes of a set of 64 signals in the kernel. The C library's set is larger. */
 const SIGNAL_SET = 8
 
 export function changeSignalMask(how: number, set: TypedArray, size: number): number {
@@ -37,7 +40,7 @@ export function signalFd(fd: number, set: TypedArray, size: number, flags: numbe
   return callC("syscall", SYS.signalfd4, int32(fd) | 0, ptr(bytes), int32(size), int32(flags))
 }
 
-/** Returns the SHA-256 of a whole file, see `Engine`. */
+/** Returns the SHA-256 of a whole file; see `Engine`. */
 export function sha256(fd: number, into: TypedArray): number {
   const [file, target, buffer] = [int32(fd), rawBytes(requireBytes(into, 32)), new Uint8Array(1 << 20)]
   const hash = new Bun.CryptoHasher("sha256")
@@ -52,7 +55,10 @@ export function sha256(fd: number, into: TypedArray): number {
   return 0
 }
 
-/** struct sock_fprog of 64-bit Linux, <linux/filter.h>, which contains the address of the instructions */
+/**
+ * Attaches a filter by struct sock_fprog of 64-bit Linux, <linux/filter.h>, which contains the address of the
+ * instructions.
+ */
 export function attachFilter(fd: number, instructions: TypedArray): number {
   const socket = int32(fd) | 0
   const bytes = bytesOf(instructions)
@@ -62,14 +68,14 @@ export function attachFilter(fd: number, instructions: TypedArray): number {
   return callC("setsockopt", socket, 1, 26, ptr(program), program.byteLength) // SOL_SOCKET, SO_ATTACH_FILTER
 }
 
-/** struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h> */
+/** Sends descriptors by struct msghdr and struct cmsghdr of 64-bit Linux, <bits/socket.h>. */
 export function sendDescriptors(fd: number, descriptors: TypedArray): number {
   const socket = int32(fd) | 0
   const bytes = bytesOf(descriptors)
   if (bytes.byteLength > 32) throw new RangeError("expected 8 descriptors at most")
   const space = 16 + ((bytes.byteLength + 7) & ~7)
   const control = new Int32Array(space / 4)
-  control.set([16 + bytes.byteLength, 0, 1, 1]) // length of 64 bits, SOL_SOCKET, SCM_RIGHTS
+  control.set([16 + bytes.byteLength, 0, 1, 1]) // the length of 64 bits, SOL_SOCKET, SCM_RIGHTS
   new Uint8Array(control.buffer).set(rawBytes(bytes), 16)
   const message = new BigUint64Array([0n, 0n, 0n, 0n, BigInt(ptr(control)), BigInt(space), 0n])
   return callC("sendmsg", socket, ptr(message), 0)

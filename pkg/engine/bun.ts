@@ -17,7 +17,7 @@ import { environment, loopEngine, textEngine, textsOf } from "./web.ts"
 
 export { decodeBase64, encodeBase64 } from "./web.ts"
 
-/** Removes Bun's own arguments, which come before the program's. */
+/** Returns the command line without Bun's own arguments, which precede the program's. */
 function ownArguments(commandLine: readonly string[]): string[] {
   return commandLine.slice(commandLine.length - (process.argv.length - 2))
 }
@@ -47,10 +47,10 @@ export const engine: Engine = {
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
 
-/** The language's own. */
+/** Bun's own JSON, which keeps the digits of numbers. */
 export const json = JSON as unknown as ExactJson
 
-/** Returns the resource that has run out, if the error means that. */
+/** Returns the resource that has run out, if the error has this meaning. */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (!(error instanceof RangeError)) return undefined
   if (error.message === "Out of memory") return "memory"
@@ -59,7 +59,7 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
 
 const root = new URL("../../", import.meta.url).pathname
 
-/** Returns undefined where Bun's stack traces name source files already. */
+/** Returns undefined, because Bun's stack traces name source files already. */
 export function locate(file: string, line: number, _column: number): string | undefined {
   return file.startsWith(root) && !file.includes("node_modules") ? `${file.slice(root.length)}:${line}` : undefined
 }
@@ -70,7 +70,7 @@ const POSIX_SPAWN_SETSIGDEF = 4
 const POSIX_SPAWN_SETSIGMASK = 8
 const POSIX_SPAWN_SETSID = 0x80
 
-/** Starts a program by posix_spawn(3), which also reports errors of the child. */
+/** Starts a program by posix_spawn(3), which also returns errors of the child process. */
 export function startProcess(
   path: string,
   argv: readonly string[],
@@ -99,11 +99,11 @@ export function startProcess(
   if (kept.some((bytes) => bytes.indexOf(0) !== bytes.length - 1)) return -EINVAL
 
   const c = libc()
-  c.signal?.(SIGCHLD, SIG_DFL) // if our caller ignores it, exit codes would be lost
-  // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: at least as large as in any C library
+  c.signal?.(SIGCHLD, SIG_DFL) // if the parent process ignores SIGCHLD, exit codes would be lost
+  // posix_spawn_file_actions_t, posix_spawnattr_t and sigset_t: each array is at least as large as in any C library.
   const [actions, attributes, signals] = [new Uint8Array(512), new Uint8Array(512), new Uint8Array(128)]
   const pid = new Int32Array(1)
-  const pinned = [kept, names, variables] // addresses go to the kernel: the arrays must stay alive
+  const pinned = [kept, names, variables] // the kernel gets their addresses, so the arrays must not be freed
   const steps = [
     c.posix_spawn_file_actions_init?.(ptr(actions)),
     ...numbers.map((fd, at) => c.posix_spawn_file_actions_adddup2?.(ptr(actions), fd, at)),

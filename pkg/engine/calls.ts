@@ -1,10 +1,10 @@
 import type { TypedArray } from "./engine.ts"
 
 /**
- * The system calls of the engine interface with their argument types, for the back ends in TypeScript. The letters are
- * those of `host/door.c`: `i` and `l` are integers of 32 and 53 bits, `s` a text, `b` an array and its length, `[N]` an
- * array of at least N bytes. The caller does not pass `n`, the length of that array for the kernel, `0`, a zero, and
- * `@`, the working directory.
+ * The system calls of the engine interface with the types of their arguments, for the back ends in TypeScript. The
+ * letters are those of `host/door.c`: `i` and `l` are integers of 32 and 53 bits, `s` is a text, `b` an array and its
+ * length, `[N]` an array of at least N bytes. The back end adds arguments that the caller does not pass: `n` is the
+ * length of the array before it, `0` is zero, `@` is the working directory.
  */
 const calls = {
   open: "sii",
@@ -59,17 +59,17 @@ export type CallName = keyof typeof calls
 
 export const callNames = Object.keys(calls) as CallName[]
 
-/** The letters of a call, one per argument: "i", "[256]". */
+/** The letters of a call, one for each argument: "i", "[256]". */
 export const lettersOf = Object.fromEntries(
   callNames.map((name) => [name, calls[name].match(/\[\d+\]|./g) ?? []]),
 ) as unknown as Readonly<Record<CallName, readonly string[]>>
 
 const encoder = new TextEncoder()
 
-/** The error for a text with NUL in it, <asm-generic/errno-base.h>. */
+/** The error for a text that contains NUL, <asm-generic/errno-base.h>. */
 export const EINVAL = 22
 
-/** Returns an integer argument, or throws. */
+/** Returns the argument if it is an integer from `least` to `most`. Throws `TypeError` or `RangeError` if not. */
 export function integer(value: unknown, least: number, most: number): number {
   if (typeof value !== "number") throw new TypeError("expected an integer")
   if (!Number.isInteger(value) || value < least || value > most) {
@@ -78,7 +78,7 @@ export function integer(value: unknown, least: number, most: number): number {
   return value
 }
 
-/** Returns a typed array, or throws. */
+/** Returns the argument if it is a typed array. Throws `TypeError` if not. */
 export function bytesOf(value: unknown): TypedArray {
   if (!ArrayBuffer.isView(value) || value instanceof DataView) throw new TypeError("expected a typed array")
   if (value.buffer instanceof ArrayBuffer && value.buffer.detached)
@@ -86,28 +86,33 @@ export function bytesOf(value: unknown): TypedArray {
   return value as TypedArray
 }
 
-/** Returns a typed array of at least `least` bytes, or throws. */
+/** Returns the argument if it is a typed array of at least `least` bytes. Throws `TypeError` or `RangeError` if not. */
 export function requireBytes(value: unknown, least: number): TypedArray {
   const bytes = bytesOf(value)
   if (bytes.byteLength < least) throw new RangeError(`expected an array of ${least} bytes`)
   return bytes
 }
 
-/** Returns an integer of 32 bits, signed or unsigned, or throws. */
+/**
+ * Returns the argument if it is an integer of 32 bits, signed or unsigned. Throws `TypeError` or `RangeError` if not.
+ */
 export const int32 = (value: unknown) => integer(value, -(2 ** 31), 2 ** 32 - 1)
 
-/** Returns the bytes of an array of any type. */
+/** Returns the bytes of a typed array. */
 export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
 }
 
-/** Returns a text with the zero byte that ends it in C. */
+/** Returns a text as UTF-8 with a trailing zero byte. Throws `TypeError` for another value. */
 export function text(value: unknown): Uint8Array {
   if (typeof value !== "string") throw new TypeError("expected a text")
   return encoder.encode(`${value}\0`)
 }
 
-/** Throws for a wrong argument of a call, as the native host does. Returns whether a text contains NUL: `EINVAL`. */
+/**
+ * Checks the arguments of a call, and throws for a wrong one like the native host. Returns true if a text contains NUL,
+ * for which the call must return `EINVAL`.
+ */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
   let given = 0
   let hasNul = false

@@ -1,13 +1,13 @@
 /**
- * Everything that a plugin's process needs from the engine: system calls, programs, text, the clock, the process
- * itself. There are three back ends, the native host (`host/door.c`), Bun (`bun.ts`), and Node (`node.ts`), and one
- * contract, `contract.fixture.ts`. Node's back end is for the npm package `libcni`: it has the calls of a runtime's
- * library, and returns `ENOSYS` for the others.
+ * The interface to the engine. It has everything that a plugin's process needs from outside: system calls, programs,
+ * text, the clock, the process itself. There are three back ends, the native host (`host/door.c`), Bun (`bun.ts`), and
+ * Node (`node.ts`), and one contract, `contract.fixture.ts`. Node's back end is for the npm package `libcni`: it
+ * implements the calls that a runtime's library needs, and returns `ENOSYS` for all others.
  *
  * A system call returns the kernel's value: a number, or the negative number of an error (<asm-generic/errno.h>). Wrong
- * arguments never reach the kernel. A value of the wrong type and a detached array throw `TypeError`. An integer out of
- * range and an array that is too short for a struct throw `RangeError`. A text with NUL inside is the kernel's
- * `EINVAL`. Arguments named `into` and `bytes` are read or written to their whole length.
+ * arguments never reach the kernel. A value of the wrong type or a detached array throws `TypeError`. An integer out of
+ * range, or an array too short for a struct, throws `RangeError`. For a text that contains NUL, the call returns
+ * `EINVAL`. Arrays named `into` and `bytes` are read or written to their whole length.
  */
 export interface Engine {
   /** open(2) */
@@ -21,11 +21,11 @@ export interface Engine {
   fsync(fd: number): number
   flock(fd: number, operation: number): number
   fcntl(fd: number, command: number, value: number): number
-  /** ioctl(2) for a request with a number as argument, or without an argument. */
+  /** ioctl(2) for a request whose argument is a number, or that has none. */
   ioctl(fd: number, request: number, value: number): number
-  /** ioctl(2) for a request that takes a struct ifreq of 40 bytes, <linux/if.h>. */
+  /** ioctl(2) for a request whose argument is a struct ifreq of 40 bytes, <linux/if.h>. */
   ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number
-  /** ioctl(2) for a request that takes a struct winsize of 8 bytes, <asm-generic/termios.h>. */
+  /** ioctl(2) for a request whose argument is a struct winsize of 8 bytes, <asm-generic/termios.h>. */
   ioctlWinsize(fd: number, request: number, winsize: TypedArray): number
   fsetxattr(fd: number, name: string, value: TypedArray, flags: number): number
   /** statx(2) into a struct of 256 bytes. */
@@ -33,11 +33,11 @@ export interface Engine {
   /** statfs(2) into a struct of 120 bytes. */
   statfs(path: string, into: TypedArray): number
   getdents64(fd: number, into: TypedArray): number
-  /** link(2), as linkat(2): system call filters see the names that end in "at". */
+  /** link(2), by linkat(2): filters of system calls see the names that end in "at". */
   linkat(from: string, to: string): number
   readlinkat(path: string, into: TypedArray): number
   mkdirat(path: string, mode: number): number
-  /** utimensat(2) with two struct timespec, access before modification. */
+  /** utimensat(2) with two struct timespec: access, then modification. */
   utimensat(path: string, times: TypedArray, flags: number): number
   rename(from: string, to: string): number
   unlink(path: string): number
@@ -50,23 +50,26 @@ export interface Engine {
   bind(fd: number, address: TypedArray): number
   setsockopt(fd: number, level: number, option: number, value: TypedArray): number
   sendto(fd: number, bytes: TypedArray, flags: number): number
-  /** recvfrom(2); the first 12 bytes of the sender's address, a whole struct sockaddr_nl, go into `from`. */
+  /**
+   * recvfrom(2). The first 12 bytes of the sender's address, which are a whole struct sockaddr_nl, are written to
+   * `from`.
+   */
   recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray): number
   socketpair(family: number, type: number, protocol: number, pair: TypedArray): number
-  /** sendmsg(2) with SCM_RIGHTS for at most eight descriptors, and no data. */
+  /** sendmsg(2) of at most eight descriptors by SCM_RIGHTS, without data. */
   sendDescriptors(fd: number, descriptors: Int32Array): number
   setns(fd: number, type: number): number
-  /** unshare(2), of this thread. */
+  /** unshare(2) of this thread. */
   unshare(flags: number): number
   listen(fd: number, backlog: number): number
-  /** accept4(2), without the address of the peer. */
+  /** accept4(2), without returning the address of the peer. */
   accept4(fd: number, flags: number): number
   connect(fd: number, address: TypedArray): number
   /** getsockopt(2) for an option of 4 bytes. */
   getsockopt(fd: number, level: number, option: number, into: TypedArray): number
   /** SO_ATTACH_FILTER with at most 4096 instructions of 8 bytes, struct sock_filter. */
   attachFilter(fd: number, instructions: TypedArray): number
-  /** poll(2) for an array of struct pollfd; with an empty array it sleeps. -1 is no time limit. */
+  /** poll(2) for an array of struct pollfd. With an empty array it sleeps. A limit of -1 means no limit. */
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number
   inotify_add_watch(fd: number, path: string, mask: number): number
@@ -75,9 +78,9 @@ export interface Engine {
 
   pipe2(pair: TypedArray, flags: number): number
   /**
-   * Starts a program with exactly this `argv` and `environment`. Its descriptors 0 to 2 are copies of the given ones,
-   * which are above 2; it has no others. No signal is blocked or ignored. With `ownSession` 1 it has its own session,
-   * setsid(2). Returns the process ID, or the error of the failed step, execve(2) included.
+   * Starts a program with exactly these arguments and variables. Its descriptors 0 to 2 are copies of the given ones,
+   * which must be above 2; all others are closed. No signal is blocked or ignored. With `ownSession` 1 the program gets
+   * its own session, setsid(2). Returns the process ID, or the error of the failed step, which may be execve(2).
    */
   startProcess(
     path: string,
@@ -87,7 +90,7 @@ export interface Engine {
     descriptors: Int32Array,
     ownSession: number,
   ): number
-  /** Runs a program to its end, on a back end whose `startProcess` returns `ENOSYS`. */
+  /** Runs a program to its end. Only on a back end whose `startProcess` returns `ENOSYS`. */
   runProgram?(program: ProgramRun): ProgramEnd
   pidfd_open(pid: number, flags: number): number
   wait4(pid: number, status: TypedArray, options: number): number
@@ -95,7 +98,7 @@ export interface Engine {
   /** rt_sigprocmask(2) with a set of 64 signals; `size` is 8. */
   rt_sigprocmask(how: number, set: TypedArray, size: number): number
   signalfd4(fd: number, set: TypedArray, size: number, flags: number): number
-  /** prlimit(2), sets a struct rlimit64. */
+  /** prlimit(2) that sets a struct rlimit64. */
   prlimit64(pid: number, resource: number, limit: TypedArray): number
 
   /** clock_gettime(2) into a struct timespec of 16 bytes. */
@@ -104,98 +107,105 @@ export interface Engine {
   /** timerfd_settime(2) with a struct itimerspec of 32 bytes. */
   timerfd_settime(fd: number, flags: number, time: TypedArray): number
 
-  /** Encodes a text as UTF-8; a lone surrogate becomes U+FFFD. */
+  /** Encodes a text as UTF-8. A lone surrogate becomes U+FFFD. */
   encodeUtf8(text: string): Uint8Array<ArrayBuffer>
-  /** Decodes UTF-8 and keeps a byte order mark; malformed bytes become U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
+  /** Decodes UTF-8 and keeps a byte order mark. Malformed bytes become U+FFFD (WHATWG Encoding, "UTF-8 decoder"). */
   decodeUtf8(bytes: Uint8Array): string
-  /** Decodes one character per byte. */
+  /** Decodes each byte to the character with its number, ISO 8859-1. */
   decodeLatin1(bytes: Uint8Array): string
-  /** CRC-32 of bytes (IEEE 802.3). */
+  /** Returns the CRC-32 of bytes (IEEE 802.3). */
   crc32(bytes: Uint8Array): number
   /**
-   * Writes the SHA-256 (FIPS 180-4) of a whole file, read by pread(2), as 32 bytes into `into`. Returns 0, or the error
-   * of a read.
+   * Writes the SHA-256 (FIPS 180-4) of a whole file into `into` as 32 bytes. Reads the file by pread(2). Returns 0, or
+   * the error of a read.
    */
   sha256(fd: number, into: TypedArray): number
   /** Returns the offset of `sought` at or after `from`; -1 if it does not occur. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
-  /** Returns the milliseconds of a monotonic clock. Its start differs by back end. */
+  /** Returns the milliseconds of a monotonic clock. Its start depends on the back end. */
   monotonicMs(): number
-  /** Frees reference cycles: a long-running process must call it. */
+  /** Frees cycles of references. A long-running process must call it. */
   collectGarbage(): void
   /**
-   * Runs the jobs of settled promises until none is left. Throws the reason of an unhandled rejection. Only where the
-   * engine's own loop does not drive promises.
+   * Runs the jobs of settled promises until none is left. Throws the reason of an unhandled rejection. Only on an
+   * engine that has no event loop of its own.
    */
   runJobs?(): void
   /**
-   * Calls a function once after `ms` milliseconds, in the engine's own event loop. Returns a function that cancels it.
+   * Calls `act` once after `ms` milliseconds, in the engine's own event loop. Returns a function that cancels the call.
    */
   later?(ms: number, act: () => void): () => void
-  /** Makes the engine's own loop call a function for each signal of a number. Returns the function that ends it. */
+  /**
+   * Calls `act` for each signal with this number, in the engine's own event loop. Returns a function that ends this.
+   */
   onSignal?(signal: number, act: () => void): () => void
-  /** Returns the engine's own abort controller. */
+  /** Returns the engine's `AbortController`. */
   newStop?(): Stop
   /**
-   * Starts a program and waits for its end in the engine's own loop, on a back end whose `startProcess` returns
-   * `ENOSYS`.
+   * Starts a program and waits for its end in the engine's own event loop. Only on a back end whose `startProcess`
+   * returns `ENOSYS`.
    */
   startProgram?(program: ProgramStart): Promise<ProgramEnd & { readonly stopped: boolean }>
-  /** Returns texts "NAME=value", environ(7). */
+  /** Returns the environment as texts "NAME=value", environ(7). */
   environment(): string[]
-  /** Returns the command line, starting with the name by which the program was called. */
+  /** Returns the command line. It begins with the name by which the program was called. */
   arguments(): string[]
-  /** Ends the process at once. */
+  /** Ends the process immediately. */
   exit(status: number): never
 }
 
-/** The directory and the flags for `statx`, <linux/fcntl.h>. */
+/** The directory and flags for `statx`, <linux/fcntl.h>. */
 export const AT_FDCWD = -100
 export const AT_SYMLINK_NOFOLLOW = 0x100
 export const AT_EMPTY_PATH = 0x1000
 
-/** A program to run to its end; see `startProcess` for its parts. */
+/** A program to run to its end. `startProcess` explains the parts. */
 export interface ProgramRun {
   readonly path: string
   readonly argv: readonly string[]
   readonly environment: readonly string[]
   readonly directory: string | null
-  /** Empty if undefined. */
+  /** The bytes for the program's stdin; none if undefined. */
   readonly stdin: Uint8Array | undefined
-  /** No limit if undefined. */
+  /** The time limit in milliseconds; none if undefined. */
   readonly timeoutMs: number | undefined
-  /** A program that writes more bytes to stdout or stderr is killed. */
+  /** The maximum number of bytes that the program may write to stdout or stderr. It is killed if it writes more. */
   readonly outputLimit: number
 }
 
 /** A program that runs in the background. */
 export interface ProgramStart extends Omit<ProgramRun, "stdin"> {
-  /** "inherit" is this process's own; empty if undefined. */
+  /** The bytes for the program's stdin, or "inherit" for this process's stdin; no bytes if undefined. */
   readonly stdin: Uint8Array | "inherit" | undefined
-  /** It has its own session, and is killed with everything in it. */
+  /** Whether the program gets its own session, and is killed together with all processes of the session. */
   readonly ownSession: boolean
-  /** How long to wait after its end for descendants that hold its streams; until they close them if undefined. */
+  /**
+   * The time to wait, after the program has ended, for descendants that still hold its streams; no limit if undefined.
+   */
   readonly drainMs: number | undefined
-  /** Receives each piece of a stream, which is then not kept. */
+  /** Receives each chunk of the stream, which then is not kept. */
   readonly onStdout: ((chunk: Uint8Array) => void) | undefined
   readonly onStderr: ((chunk: Uint8Array) => void) | undefined
-  /** Aborting it kills the program. */
+  /** The program is killed when this signal aborts. */
   readonly signal: AbortSignal | undefined
 }
 
-/** `AbortController`. */
+/** The part of `AbortController` that is used. */
 export interface Stop {
   readonly signal: AbortSignal
   abort(reason?: unknown): void
 }
 
-/** The end of a program. `startError` is the number of the error at its start, 0 if it was started. */
+/**
+ * The exit status and output of a program that has ended. `startError` is the number of the error that prevented its
+ * start, 0 if it was started.
+ */
 export interface ProgramEnd {
   readonly startError: number
-  /** Undefined if a signal ended it. */
+  /** The exit code; undefined if a signal ended the program. */
   readonly exitCode: number | undefined
-  /** "SIGKILL"; undefined if it exited. */
+  /** The name of the signal that ended the program, such as "SIGKILL"; undefined if the program exited. */
   readonly signal: string | undefined
   readonly timedOut: boolean
   readonly wroteTooMuch: boolean
@@ -204,7 +214,8 @@ export interface ProgramEnd {
 }
 
 /**
- * JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node has from 22 on.
+ * JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node supports since
+ * version 22.
  */
 export interface ExactJson {
   parse(text: string, reviver?: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
@@ -213,10 +224,10 @@ export interface ExactJson {
   isRawJSON(value: unknown): value is { readonly rawJSON: string }
 }
 
-/** A resource that an engine can run out of, which it reports by a special exception. */
+/** A resource that an engine can run out of. The engine throws a special exception for each. */
 export type Exhaustion = "memory" | "stack"
 
-/** The views of an `ArrayBuffer` except `DataView`. */
+/** A view of an `ArrayBuffer`, except `DataView`. */
 export type TypedArray =
   | Uint8Array
   | Int8Array

@@ -1,8 +1,8 @@
 import { locate } from "#engine"
 
 /**
- * Returns the origin of an error, the innermost call first: "addVeth pkg/ip/veth.ts:32". Calls outside our sources are
- * left out.
+ * Returns the calls that led to an error, the innermost first: "addVeth pkg/ip/veth.ts:32". Calls outside the suite's
+ * sources are left out.
  */
 export function sourceFrames(error: unknown, limit = 4): string[] {
   const frames: string[] = []
@@ -15,7 +15,7 @@ export function sourceFrames(error: unknown, limit = 4): string[] {
   return frames
 }
 
-/** Formats an error with its origin, one line each. */
+/** Formats an error and the calls that led to it, one per line. */
 export function withFrames(error: unknown): string {
   return [String(error), ...sourceFrames(error, 20)].join("\n    at ")
 }

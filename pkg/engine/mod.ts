@@ -1,10 +1,10 @@
 /**
  * The interface to the engine; no other package depends on an engine. `Engine` has everything that a plugin needs from
- * outside. The build for the native host uses `native.ts`, the npm package `node.ts`, everything else `bun.ts`
- * ("imports" of package.json).
+ * outside. "imports" of package.json selects the back end: `native.ts` in the build for the native host, `node.ts` in
+ * the npm package, `bun.ts` everywhere else.
  *
- * System calls go through `pkg/libc`, which throws errors with names; text, digests and the positions of stack traces
- * are for every room.
+ * Other packages make system calls by `pkg/libc`, which throws errors with names. All packages use the functions for
+ * text, digests and positions of stack traces directly.
  *
  * @example
  * const bytes = encodeUtf8("eth0")

@@ -1,17 +1,17 @@
 import type { Engine, ExactJson, Exhaustion } from "./engine.ts"
 import { findPosition } from "./positions.ts"
 
-/** The native host's functions (`host/door.c`), which it puts into `globalThis` before this code runs. */
+/** The functions of the native host (`host/door.c`), which assigns them to `globalThis` before this code runs. */
 declare const host: Engine & { positions(): string }
 
 export const engine: Engine = host
 
-/** The language's own. */
+/** The engine's own JSON, which keeps the digits of numbers. */
 export const json = JSON as unknown as ExactJson
 
 /**
- * Returns the resource that has run out, if the error means that: it has a message and no code, and is null if even the
- * message needs memory.
+ * Returns the resource that has run out, if the error has this meaning. Such an error has a message and no code; it is
+ * null if there is no memory even for the message.
  */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (error === null) return "memory"
@@ -21,14 +21,14 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
 }
 
 /**
- * Returns the source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for code
- * without a source.
+ * Returns the source of a position in a bundle: "pkg/ip/veth.ts:32". Line and column are counted from 1. Returns
+ * undefined for code without a source.
  */
 export function locate(bundle: string, line: number, column: number): string | undefined {
   return findPosition(host.positions(), bundle, line, column)
 }
 
-/** RFC 4648, section 4, by the language's own method. */
+/** Encodes base64 by RFC 4648, section 4. */
 export const encodeBase64 = (bytes: Uint8Array) => bytes.toBase64()
 
 /** Decodes base64. Returns `undefined` for a text that is not base64. */

@@ -1,6 +1,6 @@
 import type { ExactJson } from "./engine.ts"
 
-/** A number beyond a double's precision, where the language has no `JSON.rawJSON`: Node 20. */
+/** A number beyond the precision of a double, on Node 20, which lacks `JSON.rawJSON`. */
 class RawDigits {
   readonly rawJSON: string
 
@@ -10,14 +10,14 @@ class RawDigits {
   }
 }
 
-/** Marks digits that stand in a text in place of a number; private-use characters of Unicode. */
+/** The prefix of a text that stands for a number with these digits: private-use characters of Unicode. */
 const mark = "\ue0c1\ue0c2"
 const marked = new RegExp(`"${mark}([^"]*)"`, "g")
 const numberOrText = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g
 
-/** `JSON.parse` whose reviver gets the text of a number, ECMAScript 2026 "JSON.parse source text access". */
+/** `JSON.parse` that passes the text of each number to the reviver, ECMAScript 2026 "JSON.parse source text access". */
 function parse(text: string, reviver?: Parameters<ExactJson["parse"]>[1]): unknown {
-  const value: unknown = JSON.parse(text) // throws like the language's own
+  const value: unknown = JSON.parse(text) // throws the same error as the language's own
   if (!reviver) return value
   const withTexts = text.replace(numberOrText, (token) => (token.startsWith('"') ? token : `"${mark}${token}"`))
   return JSON.parse(withTexts, (key, given: unknown) => {
@@ -27,7 +27,7 @@ function parse(text: string, reviver?: Parameters<ExactJson["parse"]>[1]): unkno
   })
 }
 
-/** `JSON.stringify` that writes the digits of a `RawDigits`. */
+/** `JSON.stringify` that writes a `RawDigits` as its digits. */
 function stringify(value: unknown, _replacer?: null, indent?: number): string {
   const withMarks = JSON.stringify(
     value,
@@ -37,7 +37,7 @@ function stringify(value: unknown, _replacer?: null, indent?: number): string {
   return withMarks?.replace(marked, "$1")
 }
 
-/** The language's own JSON if it keeps the digits of numbers, else a replacement that does. */
+/** The language's own JSON if it keeps the digits of numbers, otherwise a replacement. */
 export const json: ExactJson =
   "rawJSON" in JSON
     ? (JSON as unknown as ExactJson)

@@ -1,24 +1,24 @@
 import * as fs from "node:fs"
 
-/** Calls that take a descriptor or nanoseconds, where Node takes a path or another unit. */
+/** Calls for which Node needs a path instead of a descriptor, or another unit than nanoseconds. */
 
 /** <asm-generic/errno-base.h> */
 const EINVAL = 22
 
-/** The entries that getdents64(2) has not returned yet, by the directory's descriptor. */
+/** The entries that `readEntries` has not returned yet, by the descriptor of the directory. */
 const untold = new Map<number, Uint8Array[]>()
 
-/** Call it when a descriptor is closed. */
+/** Discards the remaining entries of a directory. Must be called when its descriptor is closed. */
 export function forgetEntries(fd: number): void {
   untold.delete(fd)
 }
 
 /**
- * Writes some entries of an open directory, struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns their
- * length; 0 at the end.
+ * Writes the next entries of an open directory as struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns
+ * their length; 0 at the end.
  */
 export function readEntries(fd: number, into: Uint8Array): number {
-  fs.fstatSync(fd) // throws EBADF
+  fs.fstatSync(fd) // throws EBADF for an invalid descriptor
   const entries = untold.get(fd) ?? entriesOf(`/proc/self/fd/${fd}/`)
   let length = 0
   for (let [entry] = entries; entry && length + entry.length <= into.length; [entry] = entries) {
@@ -31,7 +31,10 @@ export function readEntries(fd: number, into: Uint8Array): number {
   return length
 }
 
-/** The type is DT_UNKNOWN, as on some file systems: Bun has no names as bytes together with types. */
+/**
+ * Returns all entries of a directory. Their type is DT_UNKNOWN, as on some file systems, because Bun cannot return
+ * names as bytes together with types.
+ */
 function entriesOf(path: string): Uint8Array[] {
   const names: Uint8Array[] = fs.readdirSync(path, { encoding: "buffer" })
   return [Buffer.from("."), Buffer.from(".."), ...names].map(encoded)
@@ -46,7 +49,7 @@ function encoded(name: Uint8Array): Uint8Array {
 
 const UTIME_OMIT = 0x3ffffffen
 
-/** Sets the times of a file from two struct timespec. Node's resolution is microseconds at best. */
+/** Sets the times of a file from two struct timespec. Node has a resolution of microseconds at best. */
 export function setTimes(path: string, times: Uint8Array): number {
   const [accessS = 0n, accessNs = 0n, modificationS = 0n, modificationNs = 0n] = new BigInt64Array(
     times.slice(0, 32).buffer,

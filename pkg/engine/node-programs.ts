@@ -6,7 +6,7 @@ import { LONGEST_MS } from "./web.ts"
 
 const EINVAL = 22
 
-/** Runs a program by child_process.spawn, in Node's own loop. */
+/** Runs a program by child_process.spawn, in Node's event loop. */
 export const startProgram: NonNullable<Engine["startProgram"]> = async (program) => {
   const { path, argv, environment, signal, timeoutMs, drainMs } = program
   if ([path, ...argv, ...environment].some((text) => text.includes("\0"))) return notStarted(EINVAL)
@@ -15,24 +15,24 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
     child.on("exit", (exitCode, signal) => resolve([exitCode, signal]))
   })
   try {
-    if (child.pid === undefined) await once(child, "spawn") // throws the error of the start
+    if (child.pid === undefined) await once(child, "spawn") // throws the error that prevented the start
   } catch (error) {
     if (error instanceof Error && "errno" in error) return notStarted(-Number(error.errno))
     throw error
   }
-  child.on("error", () => {}) // of a process that has ended
+  child.on("error", () => {}) // errors of a process that has already ended
   const killed = { timedOut: false, wroteTooMuch: false, stopped: false }
   let hasEnded = false
   let cancel = () => {}
   const kill = (reason: keyof typeof killed) => {
     if (Object.values(killed).includes(true)) return
     killed[reason] = true
-    if (hasEnded) cancel() // descendants hold its streams
-    if (hasEnded && !program.ownSession) return // its ID may belong to another by now
+    if (hasEnded) cancel() // the program's descendants still hold its streams
+    if (hasEnded && !program.ownSession) return // the ID may already identify another process
     try {
       process.kill(program.ownSession ? -(child.pid ?? 0) : (child.pid ?? 0), "SIGKILL")
     } catch {
-      // it has ended by itself
+      // The program has ended by itself.
     }
   }
   const stop = () => kill("stopped")
@@ -49,7 +49,7 @@ export const startProgram: NonNullable<Engine["startProgram"]> = async (program)
     cancel = () => {
       for (const stream of streams) stream.cancel()
     }
-    child.stdin?.on("error", () => {}) // a program may leave it unread
+    child.stdin?.on("error", () => {}) // a program may leave its input unread
     child.stdin?.end(program.stdin)
     const [exitCode, endSignal] = await exited
     hasEnded = true
@@ -86,7 +86,7 @@ function notStarted(startError: number): ProgramEnd & { readonly stopped: boolea
   return { startError, ...ended, stdout: new Uint8Array(), stderr: new Uint8Array() }
 }
 
-/** Reads a stream to its end; passes each piece on, or keeps the first bytes. */
+/** Reads a stream to its end. Passes on each chunk, or keeps the first bytes. */
 class Collected {
   readonly closed: Promise<void>
   readonly #stream: Readable
@@ -97,7 +97,7 @@ class Collected {
     this.#stream = stream
     this.#room = room
     this.closed = new Promise((resolve) => stream.on("close", () => resolve()))
-    stream.on("error", () => {}) // closed by us
+    stream.on("error", () => {}) // closed by `cancel`
     stream.on("data", (chunk: Uint8Array) => {
       if (pass) return pass(chunk)
       if (chunk.length > this.#room) exceeded()

@@ -1,12 +1,12 @@
 import type { BigIntStats, BigIntStatsFs } from "node:fs"
 
-/** Writes the structs of statx(2) and statfs(2) from Node's values. */
+/** Functions that write the structs of statx(2) and statfs(2) from Node's values. */
 
-/** The major and minor parts of a device number, <sys/sysmacros.h>. */
+/** The functions for the major and minor part of a device number, <sys/sysmacros.h>. */
 const major = (device: bigint) => Number(((device >> 8n) & 0xfffn) | ((device >> 32n) & 0xfffff000n))
 const minor = (device: bigint) => Number((device & 0xffn) | ((device >> 12n) & 0xffffff00n))
 
-/** struct statx of 256 bytes, <linux/stat.h> */
+/** Writes struct statx of 256 bytes, <linux/stat.h>. */
 export function writeStat(found: BigIntStats, into: Uint8Array): 0 {
   const view = new DataView(into.buffer, into.byteOffset, 256)
   const word = (at: number, value: number) => view.setUint32(at, value, true)
@@ -36,7 +36,7 @@ export function writeStat(found: BigIntStats, into: Uint8Array): 0 {
   return 0
 }
 
-/** struct statfs of 64-bit Linux, <asm-generic/statfs.h> */
+/** Writes struct statfs of 64-bit Linux, <asm-generic/statfs.h>. */
 export function writeStatfs(found: BigIntStatsFs, into: Uint8Array): 0 {
   const view = new DataView(into.buffer, into.byteOffset, 120)
   const { type, bsize, blocks, bfree, bavail, files, ffree } = found

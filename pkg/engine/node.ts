@@ -24,7 +24,7 @@ export { decodeBase64, encodeBase64 } from "./web.ts"
 const EBADF = 9
 const ENOSYS = 38
 
-/** Returns the negative number of the error of a Node call. Rethrows other errors. */
+/** Calls a function of Node and returns its result, or the negative number of its error. Rethrows other errors. */
 function answerOf(call: () => number | undefined): number {
   try {
     return call() ?? 0
@@ -36,10 +36,10 @@ function answerOf(call: () => number | undefined): number {
 
 const isOpenable = (fd: number) => fd >= 0 && fd < 2 ** 31
 
-/** Makes a call on a descriptor. Returns an error for invalid descriptors, for which Node would throw. */
+/** Calls a function for a descriptor. Returns an error for an invalid descriptor, for which Node would throw. */
 const onFd = (fd: number, call: () => number | undefined): number => (isOpenable(fd) ? (call() ?? 0) : -EBADF)
 
-/** Reads or writes an array at an offset, or at the file's position. */
+/** Reads or writes an array at an offset of a file; with null, at the file's position. */
 function move(
   fd: number,
   bytes: TypedArray,
@@ -52,7 +52,7 @@ function move(
   return call(fd, raw, 0, raw.length, offset === null ? null : BigInt(offset))
 }
 
-/** Node takes a number as the position in a file that it writes to. */
+/** Writes to a file. Node's write function needs the position as a number. */
 function write(fd: number, bytes: Uint8Array, at: number, length: number, position: bigint | null): number {
   return fs.writeSync(fd, bytes, at, length, position === null ? null : Number(position))
 }
@@ -112,7 +112,7 @@ const served: { readonly [name in CallName]?: (...values: never[]) => number | u
   kill: (pid: number, signal: number) => void process.kill(pid, signal),
 }
 
-/** The calls that this back end has. */
+/** The names of the calls that this back end implements. */
 export const servedCalls = Object.keys(served) as CallName[]
 
 const unserved = () => -ENOSYS
@@ -128,7 +128,7 @@ const systemCalls = Object.fromEntries(
   callNames.map((name) => [name, (...values: unknown[]) => call(name, values)]),
 ) as unknown as Pick<Engine, CallName>
 
-/** Sleeps; Node cannot report which descriptors are ready. */
+/** Implements poll(2) only without descriptors: sleeps. Node cannot report which descriptors are ready. */
 function poll(requests: TypedArray, timeoutMs: number): number {
   const { byteLength } = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)
@@ -137,7 +137,7 @@ function poll(requests: TypedArray, timeoutMs: number): number {
   return 0
 }
 
-/** Runs a program by child_process.spawnSync, which handles pipes, time limit and output limit. */
+/** Runs a program by child_process.spawnSync, which handles pipes, the time limit and the output limit. */
 function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outputLimit }: ProgramRun): ProgramEnd {
   const [name = path, ...args] = argv
   const split = (variable: string): [string, string] => {
@@ -150,7 +150,7 @@ function runProgram({ path, argv, environment, directory, stdin, timeoutMs, outp
     env: Object.fromEntries(environment.map(split)),
     stdio: [stdin === undefined ? "ignore" : "pipe", "pipe", "pipe"],
     killSignal: "SIGKILL",
-    maxBuffer: Math.max(1, outputLimit), // of both streams together
+    maxBuffer: Math.max(1, outputLimit), // the limit of both streams together
     ...(directory === null ? {} : { cwd: directory }),
     ...(stdin === undefined ? {} : { input: stdin }),
     ...(timeoutMs === undefined ? {} : { timeout: Math.max(1, timeoutMs) }),
@@ -174,8 +174,8 @@ function notStarted(startError: number): ProgramEnd {
 const none = new Uint8Array()
 
 /**
- * The engine interface on Node: files, programs, digests, text and the environment by Node's own modules. Calls that
- * need a foreign function interface (sockets, namespaces, locks, pipes) return `ENOSYS`.
+ * The engine interface on Node: Node's own modules implement files, programs, digests, text and the environment. Calls
+ * that need a foreign function interface (sockets, namespaces, locks, pipes) return `ENOSYS`.
  */
 export const engine: Engine = {
   ...systemCalls,
@@ -199,14 +199,14 @@ export const engine: Engine = {
   exit: (status) => process.exit(integer(status, 0, 255)),
 }
 
-/** Returns the resource that has run out, if the error means that. */
+/** Returns the resource that has run out, if the error has this meaning. */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (!(error instanceof RangeError)) return undefined
   if (/^(Out of memory|Array buffer allocation failed|Invalid string length)/.test(error.message)) return "memory"
   return /^Maximum call stack size exceeded\.?$/.test(error.message) ? "stack" : undefined
 }
 
-/** Returns undefined: stack traces name files already, with `--enable-source-maps` the sources. */
+/** Returns undefined, because stack traces already name files, and with `--enable-source-maps` the sources. */
 export function locate(): string | undefined {
   return undefined
 }

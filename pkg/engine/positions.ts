@@ -1,7 +1,7 @@
 /**
- * Returns the source of a place in a bundle, line and column counted from 1: "pkg/ip/veth.ts:32". Undefined for code
- * without a source. The build writes the table, `encodePositions` of `scripts/bundle.ts`: three lines per bundle, with
- * its name, its source files, and the source of each of its lines.
+ * Returns the source of a position in a bundle: "pkg/ip/veth.ts:32". Line and column are counted from 1. Returns
+ * undefined for code without a source. `encodePositions` of `scripts/bundle.ts` writes the table at build time. It has
+ * three lines for each bundle: the name, the source files, and the source of each line.
  */
 export function findPosition(table: string, bundle: string, line: number, column: number): string | undefined {
   const rows = table.split("\n")

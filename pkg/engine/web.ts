@@ -3,12 +3,12 @@ import { constants } from "node:os"
 import { bytesOf, integer, rawBytes } from "./calls.ts"
 import type { Engine } from "./engine.ts"
 
-/** The common part of Bun and Node: text, the clock, the environment. */
+/** The part of the engine interface that Bun and Node share: text, the clock, the environment. */
 
-/** Decodes UTF-8, as `Engine.decodeUtf8`. */
+/** Decodes UTF-8 like `Engine.decodeUtf8`. */
 const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
 
-/** Returns the texts in a file of proc(5), each of which ends with a NUL. */
+/** Returns the texts in a file of proc(5) in which each text ends with a NUL. */
 export function textsOf(file: string): string[] {
   const bytes = readFileSync(file)
   const texts: string[] = []
@@ -52,11 +52,12 @@ const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
 })
 
 /**
- * As the process got it; process.env drops duplicates, and on Bun adds the content of an .env file in the directory.
+ * The environment as the process received it. process.env drops duplicates, and on Bun includes the content of an .env
+ * file in the working directory.
  */
 export const environment = () => textsOf("/proc/self/environ")
 
-/** The longest time of setTimeout, 24 days: with a longer one it fires at once. */
+/** The longest time for setTimeout, 24 days. With a longer time, setTimeout calls the function immediately. */
 export const LONGEST_MS = 2 ** 31 - 1
 
 /** The part of the engine interface for the engine's own event loop. */
@@ -73,7 +74,7 @@ export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
   newStop: () => new AbortController(),
 }
 
-/** RFC 4648, section 4. */
+/** Encodes base64 by RFC 4648, section 4. */
 export const encodeBase64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64")
 
 /** Decodes base64. Returns `undefined` for a text that is not base64. */

@@ -12,12 +12,15 @@ import {
 import { type Cidr, CniError, Code, familyOf, formatCidr, formatIp, type Result, sameBytes } from "../types/mod.ts"
 import { planRoutes } from "./result.ts"
 
-/** Returns the error of a CHECK, with the expected value and the found one. */
+/** Returns the error of a failed CHECK, with the expected and the found value. */
 export function mismatch(what: string, expected: string, found: string): CniError {
   return new CniError(Code.Internal, `Check of ${what} failed: expected ${expected}, found ${found}`)
 }
 
-/** Checks that a link has every address, with its prefix length. Throws `CniError` for the missing one. */
+/**
+ * Checks that a link has all of these addresses, with their prefix lengths. Throws `CniError` for the first missing
+ * one.
+ */
 export function checkAddresses(route: NetlinkSocket, link: Link, addresses: readonly Cidr[]): void {
   const found = listAddresses(route, link)
   for (const wanted of addresses) {
@@ -28,18 +31,18 @@ export function checkAddresses(route: NetlinkSocket, link: Link, addresses: read
 }
 
 /**
- * Checks that the routes of a result are in their tables. Throws `CniError` for the missing one; see `checkRouteSpecs`
- * for the comparison.
+ * Checks that the routes of a result are in their tables, in the way of `checkRouteSpecs`. Throws `CniError` for the
+ * first missing one.
  */
 export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
   checkRouteSpecs(route, planRoutes(result, link))
 }
 
 /**
- * Checks that routes are in their tables. The comparison uses destination, gateways, and the link of a route without a
- * gateway. A later plugin of the chain may have redirected a default route, so any default route of its table counts.
- * sbr or vrf may have moved a route of table main to another table, where it must be a route of its link. Throws
- * `CniError` for the missing one.
+ * Checks that routes are in their tables. Compares the destination, the gateways, and for a route without a gateway the
+ * link. A later plugin of the chain may have redirected a default route, so any default route in the table is accepted.
+ * Also, sbr or vrf may have moved a route from table main to another table; such a route must use the same link. Throws
+ * `CniError` for the first missing route.
  */
 export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpec[]): void {
   const listed = new Map<string, ListedRoute[]>()

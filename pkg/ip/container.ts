@@ -21,31 +21,35 @@ import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type Result } 
 import { addressesOf, planRoutes } from "./result.ts"
 import { waitForDetection } from "./wait.ts"
 
-/** RFC 8200: a link with a smaller MTU has no IPv6, and the kernel refuses IPv6 addresses for it. */
+/** RFC 8200: the minimum MTU of IPv6. The kernel refuses IPv6 addresses on a link with a smaller MTU. */
 const IPV6_MIN_MTU = 1280
 
-/** A container's interface during its configuration. */
+/** A container's interface that is being configured. */
 export interface ContainerLink {
   sandbox: Netns
-  /** A socket inside the sandbox. */
+  /** A socket in the namespace `sandbox`. */
   inside: NetlinkSocket
   link: Link
 }
 
-/** Settings for bringing up a container's interface. */
+/** Options for bringing up a container's interface. */
 export interface BringUp {
   /**
-   * Waits until the kernel has verified that no other host has the IPv6 addresses; otherwise they are usable at once.
+   * Whether to wait until the kernel has verified that no other host has the IPv6 addresses. Without detection, the
+   * addresses are usable immediately.
    */
   detectDuplicates?: boolean
-  /** Undefined: off if the result has IPv6 addresses, otherwise the kernel's default. See `setAcceptRa`. */
+  /**
+   * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored if the result has IPv6
+   * addresses, and the kernel's default stays if not.
+   */
   acceptRa?: boolean | undefined
 }
 
 /**
  * Adds the addresses of a result to a container's interface, brings it up, and adds the routes, like `ip addr add`, `ip
- * link set up`, `ip route append`; in one datagram unless it must wait for something. All of it is deleted with the
- * interface, so it has no reverse of its own. Throws the `CniError` of the first refusal.
+ * link set up`, `ip route append`. All requests are in one datagram, unless it must wait for duplicate address
+ * detection. Deleting the interface undoes all of it. Throws the `CniError` of the first refusal.
  */
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
@@ -58,7 +62,8 @@ export function configureLink(
     hasIpv6 && detectDuplicates ? sandbox.run(() => RouteSocket.subscribe(RouteGroup.Ipv6Address)) : undefined
   sandbox.run(() => {
     setAcceptRa(link.name, acceptRa ?? (hasIpv6 ? false : undefined))
-    // Without addresses from the result, the program that adds some detects duplicates.
+    // If the result has no addresses, the program that adds addresses later is responsible for duplicate address
+    // detection.
     if (addresses.length > 0) setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates })
   })
   const steps: Step[] = [
@@ -68,7 +73,8 @@ export function configureLink(
     })),
     { ...toSetLink(link, { up: true }), aim: `bring up "${link.name}"` },
   ]
-  // Appended: another interface of the container may have the same route, for example the default route, and keeps it.
+  // Appended, not added: another interface of the container may have the same route, for example the default route, and
+  // must keep it.
   const routes = planRoutes(result, link).map((spec) => ({
     ...toAddRoute(spec, "append"),
     aim: `add the routes of "${link.name}"`,
@@ -81,19 +87,19 @@ export function configureLink(
 }
 
 /**
- * Announces the addresses of a container's interface to its neighbors, like `arping -U` and an unsolicited neighbor
- * advertisement for each. The kernel does this when the interface comes up (`arp_notify`, `ndisc_notify`), but a bridge
- * port without carrier drops the frames: call it when the link is operational. Setting the MAC, even to the same value,
- * makes the kernel announce again.
+ * Announces the addresses of a container's interface to its neighbors, like `arping -U` for IPv4 and an unsolicited
+ * neighbor advertisement for IPv6. The kernel announces them when the interface comes up (`arp_notify`,
+ * `ndisc_notify`), but a bridge port without carrier drops these frames. This must therefore be called once the link is
+ * operational. It sets the MAC to its present value, which makes the kernel announce again.
  */
 export function announceAddresses(inside: NetlinkSocket, link: Link): void {
   unlessErrno(() => setLink(inside, link, { mac: link.mac }), "EOPNOTSUPP", "EBUSY")
 }
 
-/** A request with its purpose for errors. */
+/** A request, and its purpose for error messages. */
 type Step = Request & { readonly aim: string }
 
-/** Sends the requests at once. Throws the `CniError` of the first refused one. */
+/** Sends the requests in one datagram. Throws the `CniError` of the first refused request. */
 function takeSteps(inside: NetlinkSocket, steps: readonly Step[]): void {
   const [refusal] = refusalsOf(inside, steps)
   if (!refusal) return
@@ -104,7 +110,7 @@ function takeSteps(inside: NetlinkSocket, steps: readonly Step[]): void {
 
 function refusalsOf(inside: NetlinkSocket, steps: readonly Step[]): readonly Refusal<Step>[] {
   try {
-    return executeAll(inside, steps, { isBounded: false }) // the configuration may have thousands
+    return executeAll(inside, steps, { isBounded: false }) // the configuration may have thousands of routes
   } catch (error) {
     const [request] = steps
     if (!request || !(error instanceof NetlinkError)) throw error
@@ -112,7 +118,7 @@ function refusalsOf(inside: NetlinkSocket, steps: readonly Step[]): readonly Ref
   }
 }
 
-/** Throws code 7 for a configured MTU that is too small for the addresses of a result. */
+/** Checks that a configured MTU is large enough for the addresses of a result. Throws `CniError` with code 7. */
 export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">): void {
   if (mtu === undefined || mtu >= IPV6_MIN_MTU) return
   for (const address of addressesOf(result)) {
@@ -125,8 +131,8 @@ export function requireMtu(mtu: number | undefined, result: Pick<Result, "ips">)
 
 /**
  * Makes an interface of the thread's namespace accept or ignore routes and addresses from router advertisements, like
- * `sysctl -w net.ipv6.conf.NAME.accept_ra=0 net.ipv6.conf.NAME.autoconf=0`. Best effort, see below. Call it before the
- * interface is up: the kernel solicits routers at once.
+ * `sysctl -w net.ipv6.conf.NAME.accept_ra=0 net.ipv6.conf.NAME.autoconf=0`. Must be called before the interface is up,
+ * because the kernel then solicits routers immediately. Settings that do not exist are skipped.
  */
 export function setAcceptRa(name: string, accepts: boolean | undefined): void {
   if (accepts === undefined) return
@@ -135,11 +141,11 @@ export function setAcceptRa(name: string, accepts: boolean | undefined): void {
 }
 
 /**
- * Sets sysctls of the interface in the thread's namespace. All are best effort: with an MTU below 1280, or with IPv6
- * off, the kernel has no IPv6 settings for it, and adding an IPv6 address then reports the error.
+ * Sets sysctls of an interface in the thread's namespace, and skips those that do not exist. With an MTU below 1280, or
+ * with IPv6 off, the interface has no IPv6 settings; adding an IPv6 address then reports the error.
  */
 function setInterfaceSysctls(name: string, options: { hasIpv6: boolean; detectDuplicates: boolean }): void {
-  tryOverwriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // announces at once that the address has moved here
+  tryOverwriteSysctl(`net/ipv4/conf/${name}/arp_notify`, "1") // announces the address when the interface comes up
   const ipv6 = `net/ipv6/conf/${name}`
   if (options.detectDuplicates) tryOverwriteSysctl(`${ipv6}/enhanced_dad`, "1")
   tryOverwriteSysctl(`${ipv6}/accept_dad`, options.detectDuplicates ? "1" : "0")

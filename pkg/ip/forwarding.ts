@@ -13,8 +13,8 @@ import { mismatch } from "./check.ts"
 const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
 
 /**
- * Makes the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. It is never
- * switched off: others rely on it. Routes from router advertisements are kept. Throws `CniError`.
+ * Makes the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. It is never undone,
+ * because other programs rely on forwarding. Routes from router advertisements are kept. Throws `CniError`.
  */
 export function enableForwarding(family: Family): void {
   setForwarding(family, (name, value) => {
@@ -25,10 +25,9 @@ export function enableForwarding(family: Family): void {
 }
 
 /**
- * Makes each link with a route from router advertisements accept them on a forwarding host too, like `sysctl -w
- * net.ipv6.conf.NAME.accept_ra=2`. With 1 the kernel deletes the default routes when forwarding is switched on
- * (rt6_purge_dflt_routers in net/ipv6/route.c) and ignores later advertisements. It is not undone: without forwarding,
- * 2 means the same as 1.
+ * Sets `net.ipv6.conf.NAME.accept_ra` from 1 to 2 for each link that has a route from router advertisements. With 1 the
+ * kernel deletes the link's default routes when forwarding is switched on (rt6_purge_dflt_routers in net/ipv6/route.c),
+ * and ignores later advertisements. It is not undone: without forwarding, 2 means the same as 1.
  */
 function keepAdvertisedRoutes(): void {
   using host = RouteSocket.open()
@@ -40,7 +39,7 @@ function keepAdvertisedRoutes(): void {
   }
 }
 
-/** Throws if `enableForwarding` would; changes nothing. For STATUS. */
+/** Throws the error that `enableForwarding` would throw, without changing anything; for STATUS. */
 export function requireForwarding(family: Family): void {
   setForwarding(family, requireSettable)
 }
@@ -50,28 +49,31 @@ function setForwarding(family: Family, by: (name: string, value: string) => void
   orCannot(`Cannot enable forwarding by "${name}"`, () => by(name, "1"))
 }
 
-/** Checks that the thread's namespace forwards packets of a family, as after `enableForwarding`. Throws `CniError`. */
+/** Checks that the thread's namespace forwards packets of a family. Throws `CniError`. */
 export function checkForwarding(family: Family): void {
   const name = FORWARDING[family]
   const value = readSysctl(name)
   if (value === "0") throw mismatch(`sysctl "${name}"`, "1", value)
 }
 
-/** Returns whether the thread's namespace forwards packets of a family. */
+/** Reports whether the thread's namespace forwards packets of a family. */
 export function isForwarding(family: Family): boolean {
   return findSysctl(FORWARDING[family]) !== "0"
 }
 
 /**
- * Makes an interface of the host ignore router advertisements, which every container can send, like `sysctl -w
- * net.ipv6.conf.NAME.accept_ra=0`. Returns the former value, for `restoreAcceptRa`; undefined if nothing changed. A
- * link without IPv6, for example with an MTU below 1280, has no such setting.
+ * Makes an interface of the host ignore router advertisements, which any container can send, like `sysctl -w
+ * net.ipv6.conf.NAME.accept_ra=0`. Returns the former value, for `restoreAcceptRa`; undefined if nothing was changed. A
+ * link without IPv6, for example with an MTU below 1280, lacks the setting.
  */
 export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")
 }
 
-/** Throws if a link still accepts router advertisements: its setting could not be read or written. */
+/**
+ * Throws `CniError` if a link still accepts router advertisements, which means that its setting could not be read or
+ * written.
+ */
 export function requireNoRouterAdvertisements(link: Link): void {
   if (!acceptsRa(link)) return
   throw new CniError(Code.Internal, `Cannot refuse router advertisements at "${link.name}"`, {
@@ -79,7 +81,7 @@ export function requireNoRouterAdvertisements(link: Link): void {
   })
 }
 
-/** Reverses `refuseRouterAdvertisements`. */
+/** Undoes `refuseRouterAdvertisements`. */
 export function restoreAcceptRa(name: string, before: string | undefined): void {
   if (before !== undefined) tryWriteSysctl(acceptRa(name), before)
 }

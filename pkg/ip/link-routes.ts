@@ -16,18 +16,19 @@ import {
 } from "../netlink/mod.ts"
 import { AF_INET, FAMILIES, familyOf } from "../types/mod.ts"
 
-/** Marks the rules and routes of sbr, `proto 67`: no routing daemon has this number, <linux/rtnetlink.h>. */
+/** `proto 67`, which marks the rules and routes of sbr. No routing daemon uses this number, <linux/rtnetlink.h>. */
 export const RTPROT_SBR = 67
 
 const RT_TABLE_DEFAULT = 253
 
-/** A selection among the routes of a link. */
+/** Criteria that select routes of a link. */
 export type LinkRouteFilter = Pick<RouteFilter, "table" | "protocol" | "prefixes">
 
 /**
- * Returns the unicast routes of a link in both families, like `ip route show dev NAME table TABLE`; of all tables if
- * none is given. Each next hop of an IPv6 multipath route counts as a route, since each can be deleted by itself. An
- * IPv4 multipath route counts if all of its next hops use the link. Throws `NetlinkError`.
+ * Returns the unicast routes of a link in both families, like `ip route show dev NAME table TABLE`; without `table`,
+ * the routes in all tables. Each next hop of an IPv6 multipath route is returned as a route of its own, because it can
+ * be deleted by itself. An IPv4 multipath route is included only if all of its next hops use the link. Throws
+ * `NetlinkError`.
  */
 export function listRoutesOf(
   inside: NetlinkSocket,
@@ -46,13 +47,16 @@ function hopsBy(link: Ifindex, { nextHops, ...route }: ListedRoute): ListedRoute
   return hops.map(({ gateway }) => ({ ...route, ...(gateway ? { gateway } : {}), index: link }))
 }
 
-/** Sorts routes as the kernel accepts them: routes on the link first, so that gateways are reachable. */
+/**
+ * Sorts routes into an order that the kernel accepts: first the routes without a gateway, which make the gateways
+ * reachable.
+ */
 export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
   const isByGateway = ({ gateway, nextHops }: R) => gateway !== undefined || nextHops !== undefined
   return [...routes.filter((route) => !isByGateway(route)), ...routes.filter(isByGateway)]
 }
 
-/** Returns the routing tables in use: by a VRF, a rule, a route, or the kernel. */
+/** Returns the numbers of the routing tables that a VRF, a rule, a route, or the kernel uses. */
 export function usedTables(inside: NetlinkSocket): Set<number> {
   const used = new Set([0, RT_TABLE_DEFAULT, RT_TABLE_MAIN, RT_TABLE_LOCAL])
   for (const vrf of listLinks(inside, undefined, { kind: "vrf" })) used.add(linkData(vrf, "vrf")?.table ?? 0)
@@ -63,7 +67,7 @@ export function usedTables(inside: NetlinkSocket): Set<number> {
   return used
 }
 
-/** Returns the first unused table at or after a number. */
+/** Returns the smallest unused table number that is not less than `first`. */
 export function freeTable(used: ReadonlySet<number>, first: number): number {
   let table = first
   while (used.has(table)) table++

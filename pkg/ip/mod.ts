@@ -1,5 +1,5 @@
 /**
- * Addresses, links and routes of attachments, on top of the packages below.
+ * Configures addresses, links and routes of attachments by the packages for netlink, namespaces and sysctls.
  *
  * @example
  * const name = createVethPair(host, { sandbox, ifName: "eth0", master: bridge.index })

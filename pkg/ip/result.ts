@@ -13,12 +13,15 @@ import {
   sameBytes,
 } from "../types/mod.ts"
 
-/** An address of a result as bytes. */
+/** An address and its gateway in a result, as bytes. */
 export interface ResultAddress extends Cidr {
   gateway?: Uint8Array
 }
 
-/** Returns the addresses of a result as bytes, with their gateways. They were checked when the result was read. */
+/**
+ * Returns the addresses of a result and their gateways as bytes. Their texts have been checked when the result was
+ * read.
+ */
 export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
   const addresses: ResultAddress[] = []
   for (const { address, gateway } of result.ips) {
@@ -34,8 +37,8 @@ function destinationOf(route: Route): Cidr {
 }
 
 /**
- * Returns the bytes of a gateway; `undefined` for none, and for the unspecified address, which some plugins use for "no
- * gateway".
+ * Returns the bytes of a gateway. Returns `undefined` if there is none, and for the unspecified address, with which
+ * some plugins mean "no gateway".
  */
 export function gatewayOf(text: string | undefined): Uint8Array | undefined {
   const gateway = text === undefined ? undefined : required(parseIp(text), text)
@@ -43,9 +46,9 @@ export function gatewayOf(text: string | undefined): Uint8Array | undefined {
 }
 
 /**
- * Returns the routes of a result as the kernel gets them. A route without a gateway uses the first gateway of its
- * family, unless its scope is link. Host bits of a destination are cleared. Several gateways to one destination become
- * one multipath route. Equal routes are merged.
+ * Returns the routes of a result in the form of `addRoute`. A route without a gateway gets the first gateway of its
+ * family, unless its scope is link. Host bits of a destination are cleared. Routes with the same destination and
+ * several gateways become one multipath route. Equal routes are merged.
  */
 export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Link, "index">): RouteSpec[] {
   const gateways = addressesOf(result).flatMap(({ gateway }) => gateway ?? [])
@@ -67,7 +70,10 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
   return specs
 }
 
-/** A gateway of "0.0.0.0" or "::" means no gateway. */
+/**
+ * Returns the gateway for a route that names none; undefined if its scope is link. The gateway "0.0.0.0" or "::"
+ * explicitly means no gateway.
+ */
 function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): Uint8Array | undefined {
   if (route.gw !== undefined || (route.scope ?? 0) >= RouteScope.Link) return undefined
   return gateways.find((gateway) => familyOf(gateway) === family)
@@ -75,13 +81,13 @@ function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): U
 
 function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
   const { table, mtu, advmss } = route
-  const priority = route.priority || undefined // 0 is the kernel's default, as for upstream
+  const priority = route.priority || undefined // 0 means the kernel's default, as in the Go plugins
   return { dst, prefix, priority, table, scope: scopeOf(route), mtu: mtu || undefined, advmss: advmss || undefined }
 }
 
 /**
- * Returns the scope of a route. Versions before 0.3.0 have no scope: there the gateway "0.0.0.0" is the only sign that
- * a destination is on the link. Only a route of scope link can reach the gateway of another.
+ * Returns the scope of a route. Results before version 0.3.0 have no scopes; there only the gateway "0.0.0.0" indicates
+ * a destination on the link. The kernel accepts a gateway only if a route of scope link leads to it.
  */
 function scopeOf({ scope, gw }: Route): number | undefined {
   return scope ?? (gw !== undefined && gatewayOf(gw) === undefined ? RouteScope.Link : undefined)

@@ -15,9 +15,9 @@ import {
 import { AF_INET6, CniError, Code, formatIp } from "../types/mod.ts"
 
 /**
- * Waits until a condition on the links or addresses of a namespace holds. It is evaluated at once and after every event
- * from the kernel until the deadline. `events` is a socket subscribed before the first evaluation, so that no change is
- * missed. With `concerns`, only these events count, and lost ones. Returns false at the deadline.
+ * Waits until a condition on the links or addresses of a namespace holds. Calls `holds` at once, and after every event
+ * from the kernel for which `concerns` is true or that was lost. `events` must have been subscribed before, so that no
+ * change is missed. Returns false after `deadlineMs` milliseconds.
  */
 export function waitUntil(
   events: RouteSocket,
@@ -37,18 +37,21 @@ export function waitUntil(
   return true
 }
 
-/** Whether a link passes traffic: RFC 2863 state "up", or "unknown" for drivers that never set it. */
+/** Reports whether a link passes traffic: its RFC 2863 state is "up", or "unknown" if its driver never sets a state. */
 export function isOperational(link: Link): boolean {
   const state = link.attributes.operState ?? OperState.Unknown
   return state === OperState.Up || (state === OperState.Unknown && (link.flags & 1) !== 0)
 }
 
-/** The time that upstream waits in all for a pair with both ends up; the kernel may set it to work a little later. */
+/**
+ * The time that the Go plugins wait for a pair whose ends are both up. The kernel may make the pair operational a
+ * little later.
+ */
 const CARRIER_DEADLINE_MS = 2550
 
 /**
- * Waits until a link of the thread's namespace passes traffic, and returns its new state; costs nothing if it already
- * does. Throws code 11, since a later attempt may succeed.
+ * Waits until a link of the thread's namespace passes traffic, and returns it in its new state. Makes no request if the
+ * link already passes traffic. Throws `CniError` with code 11, because a later attempt may succeed.
  */
 export function waitOperational(route: NetlinkSocket, link: Link): Link {
   if (isOperational(link)) return link
@@ -66,12 +69,12 @@ export function waitOperational(route: NetlinkSocket, link: Link): Link {
   )
 }
 
-/** The time that upstream waits for duplicate address detection. */
+/** The time that the Go plugins wait for duplicate address detection. */
 const DETECTION_DEADLINE_MS = 5000
 
 /**
- * Waits until duplicate address detection has finished for every IPv6 address of a link. Throws code 999 if an address
- * is taken on the network, and code 11 if one is undecided at the deadline. `events` receives changes of IPv6
+ * Waits until duplicate address detection has finished for every IPv6 address of a link. Throws `CniError`: code 999 if
+ * another host has an address, code 11 if the detection takes too long. `events` must be subscribed to changes of IPv6
  * addresses.
  */
 export function waitForDetection(

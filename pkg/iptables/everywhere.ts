@@ -9,23 +9,26 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-/** The files that list the tables of iptables-legacy. A namespace has such a table only after a program has used it. */
+/**
+ * The files that list the tables of iptables-legacy in the thread's namespace. A table exists only once a program has
+ * used it.
+ */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",
   [AF_INET6]: "/proc/thread-self/net/ip6_tables_names",
 }
 
-/** The result of a search in one of the places where iptables keeps rules. */
+/** The chains and rules that a search has found in nf_tables or in a legacy table. */
 export interface Found extends Content {
   family: Family
   place: "nf_tables" | "legacy"
 }
 
 /**
- * Searches every place where iptables may keep rules in this namespace: nf_tables, directly, and legacy tables through
- * their program if they are in use. Returns the places with a result. If there is nothing, the cost is two requests per
- * chain and two small files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
+ * Searches nf_tables directly, and by their program the legacy tables, if the thread's namespace has any. Returns the
+ * places in which chains were found. Usually there are none, and the search takes two requests per chain and reads two
+ * small files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
  */
 export function findEverywhere(socket: NetlinkSocket | undefined, table: TableName, search: Search): Found[] {
   return FAMILIES.flatMap((family): Found[] => {
@@ -40,8 +43,9 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
 }
 
 /**
- * Removes what `plan` selects from the results of a search, in every place; in nf_tables in one transaction, on exactly
- * the rules that `plan` got. Continues after a failure, and then throws `CniError`.
+ * Removes the rules and chains that `plan` selects from the results of a search, in nf_tables and in legacy tables. In
+ * nf_tables it is one transaction, on exactly the rules that `plan` has received. Continues after a failure, and then
+ * throws `CniError`.
  *
  * @example
  * removeEverywhere({ socket, table: "nat" }, { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))
@@ -56,7 +60,7 @@ export function removeEverywhere(
     if (!socket) return
     const planned = () =>
       FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search))))
-    if (planned().length > 0) atomically(socket, planned) // usually there is nothing to do, and the generation is not read
+    if (planned().length > 0) atomically(socket, planned) // usually nothing is removed, and the generation need not be read
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {
@@ -67,7 +71,7 @@ export function removeEverywhere(
   failures.throwIfAny()
 }
 
-/** Returns the part of a table that matches a search. */
+/** Returns the part of a table that matches a search: the chains, their rules, and the rules that jump to them. */
 export function narrow({ chains, rules }: Content, search: Search): Content {
   const { chains: sought } = search
   const found = chains.filter((name) => (sought instanceof RegExp ? sought.test(name) : sought.includes(name)))
@@ -76,8 +80,8 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
 }
 
 /**
- * Whether iptables may keep anything in this table of the thread's namespace: in nf_tables, which `filter` has read, or
- * in a legacy table. False on most hosts without kube-proxy; then there is nothing to find or remove.
+ * Reports whether iptables may have rules in this table of the thread's namespace: in nf_tables, whose tables `filter`
+ * knows, or in a legacy table. False on most hosts without kube-proxy; nothing can then be found or removed.
  */
 export function isTableInUse(
   filter: { hasTable(name: string): boolean } | undefined,
@@ -87,16 +91,16 @@ export function isTableInUse(
   return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table, lists))
 }
 
-/** Whether the namespace has this legacy table, which may then have rules. */
+/** Reports whether the namespace has this legacy table, which may contain rules. */
 function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
-  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // a kernel without legacy tables
+  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // the kernel has no legacy tables
   return names?.split("\n").includes(table) === true
 }
 
 /**
- * Returns the programs for legacy tables if the namespace has this table, which may then have rules. Undefined if it
- * does not: running the program would create it. Undefined also without the program, since nothing else can read these
- * tables.
+ * Returns the programs for legacy tables if the namespace has this table. If it does not, returns undefined, because
+ * running the program would create the table. Also returns undefined if the program is not installed, because nothing
+ * else can read these tables.
  */
 export function findLegacyTable(family: Family, table: TableName, lists: Lists = LISTS): Programs | undefined {
   return hasLegacyTable(family, table, lists) ? findPrograms(family, "legacy") : undefined

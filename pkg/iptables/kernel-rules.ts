@@ -20,10 +20,10 @@ import {
 import { AF_INET, AF_INET6, type Family, formatCidr } from "../types/mod.ts"
 import type { Content, Removal, Rule, TableName } from "./rule.ts"
 
-/** Options of iptables by the compared field. */
+/** The options of iptables, by the number of the field that they compare. */
 type Options = Readonly<Record<number, string>>
 
-/** The offsets and sizes of addresses in a packet's header, by family. */
+/** The size of an address, and the offsets of the addresses in the packet header, by family. */
 const ADDRESSES: Readonly<Record<Family, { size: number; options: Options }>> = {
   [AF_INET]: { size: 4, options: { 12: "-s", 16: "-d" } },
   [AF_INET6]: { size: 16, options: { 8: "-s", 24: "-d" } },
@@ -31,22 +31,22 @@ const ADDRESSES: Readonly<Record<Family, { size: number; options: Options }>> = 
 /** `NFT_META_IIFNAME` and `NFT_META_OIFNAME` */
 const INTERFACES: Options = { 6: "-i", 7: "-o" }
 
-/** A rule of `iptables-nft` in the kernel. */
+/** A rule of `iptables-nft` with its handle in the kernel. */
 export interface KernelRule extends Rule {
   handle: bigint
 }
 
-/** A search: chains, and the rules that jump to them. */
+/** A search for chains and the rules that jump to them. */
 export interface Search {
-  /** Their names, which cost one request each, or a pattern of names, which costs a list of all. */
+  /** The names of the chains, which take one request each, or a pattern of names, which takes a list of all chains. */
   chains: readonly string[] | RegExp
-  /** The chains that may jump to them. */
+  /** The chains whose rules may jump to them. */
   parents: readonly string[]
 }
 
 /**
- * Finds the chains of a search among the rules of `iptables-nft`, which are rules of nf_tables: needs no program.
- * Returns the existing chains, all their rules, and the rules of `parents` that jump to them. Throws `NetlinkError`.
+ * Finds the chains of a search in nf_tables, in which `iptables-nft` stores its rules, without a program. Returns the
+ * existing chains, all their rules, and the rules of `parents` that jump to them. Throws `NetlinkError`.
  */
 export function findInKernel(
   socket: NetlinkSocket,
@@ -68,8 +68,8 @@ export function findInKernel(
 }
 
 /**
- * Returns the rules of one chain; of a long chain only those that contain one of `targets`. Empty if the chain does not
- * exist.
+ * Returns the rules of a chain; with `targets`, only those that contain one of these names, because the chain may be
+ * long. Returns an empty list if the chain does not exist.
  */
 export function listKernelRules(
   socket: NetlinkSocket,
@@ -81,7 +81,7 @@ export function listKernelRules(
   return rules.map((rule) => ({ chain, words: wordsOf(family, rule), handle: rule.handle }))
 }
 
-/** Returns a removal as a transaction of nf_tables. */
+/** Returns the operations of nf_tables that make a removal. */
 export function kernelOperations(family: Family, name: TableName, { rules, chains }: Removal<KernelRule>): Operation[] {
   const table = { family: tableFamily[family], name }
   return [
@@ -91,9 +91,9 @@ export function kernelOperations(family: Family, name: TableName, { rules, chain
 }
 
 /**
- * Returns the words of a rule of `iptables-nft` as printed by `iptables-save`: addresses, interfaces, comments,
- * verdicts, and the names of all other matches and targets, without their options. Never throws: an unknown part is
- * given by its name.
+ * Returns the words of a rule of `iptables-nft`, as `iptables-save` prints them: addresses, interfaces, comments and
+ * verdicts. All other matches and targets are given by name, without their options. Never throws: an unknown expression
+ * is given by its name.
  */
 export function wordsOf(family: Family, rule: Pick<FoundRule, "expressions" | "comment">): string[] {
   const words: string[] = []
@@ -119,7 +119,7 @@ function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpres
 }
 
 /**
- * The content of the register for a comparison: an address or an interface, by its option, and the number of bits to
+ * The address or interface in the register that the next comparison reads: its option, and the number of bits to
  * compare.
  */
 interface Loaded {
@@ -134,7 +134,7 @@ function addressLoaded(family: Family, { base, offset = 0, length = 0 }: Known<"
   return { option, bits: 8 * length }
 }
 
-/** Formats a comparison with the loaded address: its first bytes, or all bytes under a mask. */
+/** Formats the comparison of the loaded address, of which the first bytes are compared, or all bytes under a mask. */
 function compared(family: Family, { option, bits }: Loaded, data: Known<"cmp">["data"]) {
   const value = data.data?.value
   if (option === undefined || value === undefined) return ["cmp"]
@@ -159,7 +159,7 @@ function verdictWords(data: Parameters<typeof readVerdict>[0]): string[] {
 }
 
 function extensionWords({ name, data }: Expression | UnknownExpression): string[] {
-  if (name === "counter") return [] // every rule of iptables has one
+  if (name === "counter") return [] // every rule of iptables has a counter
   if (name === "masq") return ["-j", "MASQUERADE"]
   if (!(data instanceof Uint8Array)) return [name]
   const found = readExtension(data)
@@ -177,7 +177,7 @@ function readExtension(data: Uint8Array): Infer<typeof extensionAttributes> {
   }
 }
 
-/** Returns the text in a larger buffer: struct xt_comment_info. */
+/** Returns the text in struct xt_comment_info, which ends with a NUL. */
 function readText(info: Uint8Array = new Uint8Array(0)): string {
   const end = info.indexOf(0)
   return decodeUtf8(end === -1 ? info : info.subarray(0, end))

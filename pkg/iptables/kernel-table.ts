@@ -26,17 +26,17 @@ import { type KernelRule, kernelOperations, wordsOf } from "./kernel-rules.ts"
 import { COMMENT_LENGTH, type Content, isSameRule, printRule, type Removal, type Rule, type TableName } from "./rule.ts"
 import type { Change } from "./save-restore.ts"
 
-/** The comment of a table that was created here: it is deleted with its last rule. */
+/** The comment of a table that this package has created. Such a table is deleted with its last rule. */
 const MADE_HERE = "CNI: a table of iptables"
 
-/** The built-in chains that can be created here, with the names, types and priorities of `iptables-nft`. */
+/** The built-in chains that this package can create, with the names, types and priorities that `iptables-nft` uses. */
 const BASES: Readonly<Record<string, Chain["base"]>> = {
   "filter FORWARD": { type: "filter", hook: "forward", priority: 0, policy: "accept" },
 }
 
 /**
- * Returns all chains and rules of a table of `iptables-nft` as printed by `iptables-save`. Empty if the table does not
- * exist.
+ * Returns all chains and rules of a table of `iptables-nft`, as `iptables-save` prints them. Returns empty lists if the
+ * table does not exist.
  */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
@@ -48,9 +48,9 @@ export function readKernelTable(socket: NetlinkSocket, family: Family, name: Tab
 }
 
 /**
- * Makes the changes that `plan` selects in a table of `iptables-nft`, in one transaction and without a program, on
- * exactly the table that it got. Table and built-in chains are created as by `iptables-nft`. Rules may have only the
- * matches "comment" and "mark". Throws `NetlinkError`.
+ * Makes the changes that `plan` selects in a table of `iptables-nft`, without a program. It is one transaction, on
+ * exactly the table that `plan` has received. A missing table or built-in chain is created like by `iptables-nft`.
+ * Rules may contain only the matches "comment" and "mark". Throws `NetlinkError`.
  */
 export function changeKernelTable(
   socket: NetlinkSocket,
@@ -91,8 +91,9 @@ function changeOperations(table: Table, family: Family, found: Content<KernelRul
 }
 
 /**
- * Removes what `plan` selects from a table of `iptables-nft`, in one transaction and without a program. A table that
- * was created here is deleted when only built-in chains with policy accept are left. Throws `NetlinkError`.
+ * Removes the rules and chains that `plan` selects from a table of `iptables-nft`, in one transaction and without a
+ * program. A table that this package has created is deleted when only built-in chains with policy accept are left.
+ * Throws `NetlinkError`.
  */
 export function removeFromKernelTable(
   socket: NetlinkSocket,
@@ -126,7 +127,10 @@ function isEmptyAfter(
   )
 }
 
-/** Returns a rule as `iptables-nft` would encode it. Throws `RangeError` for words that it cannot encode. */
+/**
+ * Returns the statements with which `iptables-nft` would encode a rule. Throws `RangeError` for words that this
+ * function cannot encode.
+ */
 export function statementsOf(rule: Rule): Statement[] {
   const statements: Statement[] = []
   let target: string | undefined
@@ -150,7 +154,8 @@ export function statementsOf(rule: Rule): Statement[] {
 }
 
 /**
- * struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: value and mask of "0x1000/0x1000", then whether it is inverted.
+ * Returns struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: the value and the mask of "0x1000/0x1000", and the
+ * inversion, which is 0.
  */
 function markInfo(text: string): Uint8Array {
   const [value, mask] = text.split("/").map(Number)

@@ -1,6 +1,6 @@
 /**
- * iptables: rules as values, changed by one `iptables-restore` per call. Rules of `iptables-nft` are found and removed
- * without a program.
+ * iptables: rules are values, and one run of `iptables-restore` makes all changes of a call. Rules of `iptables-nft`
+ * are found and removed without a program.
  *
  * @example
  * const programs = requirePrograms(AF_INET)

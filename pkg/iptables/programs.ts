@@ -3,28 +3,30 @@ import type { NetlinkSocket } from "../netlink/mod.ts"
 import { add, dryRun, NF_IP_PRI_NAT_SRC } from "../nftables/mod.ts"
 import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 
-/** The directories that distributions use; a plugin ignores the caller's PATH. */
+/** The directories in which distributions install the programs. A plugin ignores the PATH of its caller. */
 const DIRECTORIES = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"] as const
 
 /** The names of the programs by address family. */
 const NAMES = { [AF_INET]: "iptables", [AF_INET6]: "ip6tables" } as const
 
-/** The program that the administrator has chosen as `iptables`, or the one for legacy tables. */
+/**
+ * "default" is the program that the administrator has chosen as `iptables`; "legacy" is the program for legacy tables.
+ */
 export type Variant = "default" | "legacy"
 
-/** The programs that read and write the rules of one address family; absolute paths. */
+/** The absolute paths of the programs that read and write the rules of one address family. */
 export interface Programs {
   family: Family
-  /** Prints rules. */
+  /** The program that prints rules. */
   save: string
-  /** Changes rules in one transaction per table. */
+  /** The program that changes rules, in one transaction per table. */
   restore: string
 }
 
 /**
- * Finds `iptables-save` and `iptables-restore`, or the `ip6tables` ones. With "legacy", `iptables-legacy-…` comes
- * first; without those, `iptables` is used unless it is known to be the nft variant. Undefined if one of them is
- * missing. Only looks at files; it is unknown whether the kernel supports their requests.
+ * Finds `iptables-save` and `iptables-restore`, or `ip6tables-save` and `ip6tables-restore`. For "legacy",
+ * `iptables-legacy-…` is preferred, and then `iptables` unless it is known to be the nft variant. Returns undefined if
+ * one of the two is missing. It looks only at files, so the kernel may not support the programs.
  */
 export function findPrograms(
   family: Family,
@@ -41,15 +43,15 @@ export function findPrograms(
 }
 
 /**
- * Whether the administrator's `iptables` is known to use legacy tables: other programs on the node, such as docker, use
- * it. False if it is not installed.
+ * Reports whether the administrator's `iptables` is known to use legacy tables, which other programs on the node, such
+ * as docker, then use too. False if it is not installed.
  */
 export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
   const programs = findPrograms(family, "default", directories)
   return programs !== undefined && !isNftVariant(programs.restore)
 }
 
-/** Like `findPrograms`; throws `CniError` with what is missing and where to get it. */
+/** Like `findPrograms`, but throws `CniError` if a program is missing. The error says where to get it. */
 export function requirePrograms(
   family: Family,
   variant: Variant = "default",
@@ -66,8 +68,8 @@ export function requirePrograms(
 }
 
 /**
- * Returns the path of a program, like `which`, from the directories that distributions use; undefined if it does not
- * exist.
+ * Returns the path of a program in the directories in which distributions install programs, like `which`; undefined if
+ * it does not exist.
  */
 export function findProgram(name: string, directories: readonly string[] = DIRECTORIES): string | undefined {
   return directories.map((directory) => `${directory}/${name}`).find(isFile)
@@ -78,10 +80,10 @@ function isFile(path: string): boolean {
   return found !== undefined && isRegularFile(found)
 }
 
-/** The maximum of symbolic links that are followed; the kernel follows 40. */
+/** The maximum number of symbolic links that are followed. The kernel follows 40. */
 const LINKS_MAX = 8
 
-/** Whether a program is a link, directly or not, to the one for nf_tables: `xtables-nft-multi`. */
+/** Reports whether a path leads, by symbolic links, to the program for nf_tables: `xtables-nft-multi`. */
 function isNftVariant(path: string): boolean {
   let at = path
   for (let links = 0; links < LINKS_MAX && !isNftName(at); links++) {
@@ -96,7 +98,7 @@ function isNftName(path: string): boolean {
   return path.slice(path.lastIndexOf("/")).includes("-nft")
 }
 
-/** Returns the target of a link; undefined for other files. */
+/** Returns the target of a symbolic link; undefined for other files. */
 function linkTarget(path: string): string | undefined {
   try {
     return readlink(path)
@@ -107,7 +109,7 @@ function linkTarget(path: string): string | undefined {
 
 /**
  * Returns the variant of iptables that works on this kernel: the administrator's choice if nf_tables has NAT for IP,
- * else legacy. `socket` is undefined on a kernel without nf_tables.
+ * otherwise legacy. `socket` is undefined on a kernel without nf_tables.
  */
 export function chooseVariant(socket: NetlinkSocket | undefined): Variant {
   if (!socket) return "legacy"

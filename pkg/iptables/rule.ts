@@ -1,26 +1,26 @@
 import { sha512 } from "../engine/mod.ts"
 
-/** The tables that plugins work in. */
+/** The tables in which the plugins add rules. */
 export type TableName = "nat" | "filter" | "mangle" | "raw"
 
 /**
- * A rule: its chain, and the words after `-A CHAIN`, spelled and ordered as printed by `iptables-save`, so that the
- * rule can be found again: `-s 10.1.0.2/32` and not `-s 10.1.0.2`, addresses before `-m`, `-j` last.
+ * A rule: its chain, and the words after `-A CHAIN`. The words have the spelling and order of `iptables-save`, so that
+ * the rule can be found again: `-s 10.1.0.2/32` and not `-s 10.1.0.2`, addresses before `-m`, `-j` last.
  */
 export interface Rule {
   chain: string
   words: readonly string[]
 }
 
-/** The content of a table, or the part found by a search; rules in their order. */
+/** The chains and rules of a table, or of the part that a search has found. The rules are in order. */
 export interface Content<R extends Rule = Rule> {
   chains: readonly string[]
   rules: readonly R[]
-  /** The built-in chains with policy DROP; undefined if that was not read. */
+  /** The built-in chains with policy DROP; undefined if the policies were not read. */
   dropping?: readonly string[]
 }
 
-/** Rules and chains to remove; a chain is removed with all its rules. */
+/** Rules and chains to remove. A chain is removed with all its rules. */
 export interface Removal<R extends Rule = Rule> {
   rules: readonly R[]
   chains: readonly string[]
@@ -35,7 +35,9 @@ export function commentOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--comment")
 }
 
-/** Returns the source address of a rule, "10.1.0.2/32"; `undefined` if it matches no source, or a negated one. */
+/**
+ * Returns the source address of a rule, "10.1.0.2/32"; `undefined` if the rule compares no source, or a negated one.
+ */
 export function sourceOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-s")
 }
@@ -45,7 +47,7 @@ export function destinationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-d")
 }
 
-/** Returns the input interface of a rule; `undefined` if it matches no interface, or a negated one. */
+/** Returns the input interface of a rule; `undefined` if the rule compares no interface, or a negated one. */
 export function inputOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-i")
 }
@@ -60,7 +62,7 @@ function wordAfter({ words }: Rule, option: string): string | undefined {
   return at === -1 || words[at - 1] === "!" ? undefined : words[at + 1]
 }
 
-/** Whether two rules have the same words, in chains of the same name. */
+/** Reports whether two rules have the same words and are in chains of the same name. */
 export function isSameRule(a: Rule, b: Rule): boolean {
   return a.chain === b.chain && a.words.length === b.words.length && a.words.every((word, at) => word === b.words[at])
 }
@@ -71,8 +73,9 @@ export function printRule({ chain, words }: Rule): string {
 }
 
 /**
- * Quotes a word for `iptables-restore`: in double quotes if it has special characters, with a backslash before quotes
- * and backslashes. Throws `RangeError` for an empty word and for line ends, which would start a new line.
+ * Quotes a word for `iptables-restore`. A word with special characters is put into double quotes, with a backslash
+ * before quotes and backslashes. Throws `RangeError` for an empty word, and for line ends, which would begin a new
+ * command.
  */
 export function quoteWord(word: string): string {
   if (word === "" || /[\0\r\n]/.test(word)) throw new RangeError(`${JSON.stringify(word)} cannot be part of a rule`)
@@ -103,8 +106,9 @@ const CHAIN_NAME_LENGTH = 28
 export const COMMENT_LENGTH = 255
 
 /**
- * Returns the name of a container's chain in a network: `prefix`, and as many hex digits of the SHA-512 of network and
- * container ID as fit into 28 characters. As upstream, all interfaces of the container share it.
+ * Returns the name of the chain for a container in a network: `prefix`, and as many hex digits of the SHA-512 of
+ * network and container ID as fit into 28 characters. As in the Go plugins, all interfaces of the container share the
+ * chain.
  */
 export function chainName(prefix: string, { network, containerId }: { network: string; containerId: string }): string {
   const hash = sha512(network + containerId)
@@ -112,15 +116,15 @@ export function chainName(prefix: string, { network, containerId }: { network: s
 }
 
 /**
- * Returns upstream's comment for a container's rules, `name: "NET" id: "CID"`, after `prefix`; truncated if it is too
- * long.
+ * Returns `prefix` and the comment that the Go plugins give to a container's rules, `name: "NET" id: "CID"`. It is
+ * truncated if it is too long.
  */
 export function containerComment(owner: { network: string; containerId: string }, prefix = ""): string {
   const comment = `${networkComment(owner.network, prefix)}${JSON.stringify(owner.containerId)}`
   return comment.length <= COMMENT_LENGTH ? comment : `${comment.slice(0, COMMENT_LENGTH - 3)}...`
 }
 
-/** Returns the beginning of the comments of all containers in a network. */
+/** Returns the text with which the comments of all containers in a network begin. */
 export function networkComment(network: string, prefix = ""): string {
   return `${prefix}name: ${JSON.stringify(network)} id: `
 }

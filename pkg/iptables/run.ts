@@ -5,22 +5,22 @@ import type { Programs } from "./programs.ts"
 import { type Content, splitWords, type TableName } from "./rule.ts"
 import { type Change, parseSave, printRestore } from "./save-restore.ts"
 
-/** The whole environment of the programs; messages in English. */
+/** The whole environment of the programs, whose messages are in English. */
 const ENVIRONMENT = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL: "C" } as const
 /** The time that iptables-legacy waits for the lock of the tables, in seconds; iptables-nft needs no lock. */
 const LOCK_WAIT_S = 20
-/** The limits of a program's time and output: some 500,000 rules. */
+/** The limits of a program's time and output, enough for some 500,000 rules. */
 const LIMITS: Limits = { timeoutMs: 30_000, outputLimit: 64 << 20 }
-/** The programs' exit code if they did not get that lock (`RESOURCE_PROBLEM`). */
+/** The programs' exit code if they did not get the lock of the tables (`RESOURCE_PROBLEM`). */
 const EXIT_LOCKED = 4
-/** Each failed attempt means that another program has changed the table. */
+/** The maximum number of attempts. An attempt fails only because another program has changed the table. */
 const ATTEMPTS = 10
 
 type Limits = Pick<Required<Spawn>, "timeoutMs" | "outputLimit">
 
 /**
- * Returns the chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`; code 11 if the program does
- * not end.
+ * Returns the chains and rules of a table, like `iptables-save -t nat`. Throws `CniError`, with code 11 if the program
+ * does not end.
  */
 export function readTable(programs: Programs, table: TableName, limits = LIMITS): Content {
   const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, limits)
@@ -29,8 +29,8 @@ export function readTable(programs: Programs, table: TableName, limits = LIMITS)
 }
 
 /**
- * Makes all changes to a table, or none, like `iptables-restore --noflush --wait`. Runs nothing without changes. Throws
- * `CniError` with the refused line; code 11 if others held the lock for too long.
+ * Makes all changes of a table or none, like `iptables-restore --noflush --wait`. Runs no program if there are no
+ * changes. Throws `CniError` with the refused line, with code 11 if other programs held the lock for too long.
  */
 export function restoreTable(programs: Programs, table: TableName, changes: readonly Change[]): void {
   if (changes.length === 0) return
@@ -43,9 +43,10 @@ export function restoreTable(programs: Programs, table: TableName, changes: read
 }
 
 /**
- * Makes the changes that `plan` selects after reading the table, in one `iptables-restore`. If that is refused because
- * the table has changed since (another caller has created the same chain, or deleted the same rule), `plan` is called
- * again. Without changes it runs only `iptables-save`. Throws `CniError`; code 11 after ten attempts.
+ * Reads a table, and makes the changes that `plan` selects by one run of `iptables-restore`. The program refuses the
+ * changes if another caller has created the same chain or deleted the same rule since. In this case the table is read
+ * and `plan` is called again. If `plan` returns no changes, only `iptables-save` runs. Throws `CniError`, with code 11
+ * after ten attempts.
  *
  * @example
  * changeTable(programs, "nat", ({ chains }) => (chains.includes("CNI-X") ? [] : [chain.create("CNI-X"), rule.append(jump)]))
@@ -69,9 +70,7 @@ export function changeTable(programs: Programs, table: TableName, plan: (found: 
   }
 }
 
-/**
- * Runs a program of the packet filter. Throws `CniError` if it does not end by itself; code 11 if it takes too long.
- */
+/** Runs a program of iptables. Throws `CniError` if it does not end by itself, with code 11 if it takes too long. */
 export function run(path: string, args: readonly string[], stdin: Uint8Array | undefined, limits = LIMITS) {
   const start = () => spawn({ path, args, env: ENVIRONMENT, cwd: "/", ...limits, ...(stdin && { stdin }) })
   const { exitCode, signal, timedOut, wroteTooMuch, stdout, stderr } = orCannot(`Cannot run ${path}`, start)
@@ -92,9 +91,9 @@ interface FailedProgram {
 }
 
 /**
- * Returns the error for a failed program: the failed action, the refused line of the input, and the program's own
- * words; the details name the kernel features that the line needs. The line number comes from the program's words,
- * which are used only for the message.
+ * Returns the error for a program that failed: the failed action, the refused line of the input, and the program's
+ * message. The details name the kernel features that the line needs. The number of the line comes from the program's
+ * message, and is used only for the error.
  */
 export function refusal(what: string, { table, stderr, input = "", code = Code.Internal }: FailedProgram): CniError {
   const line = input.split("\n")[Number(/\bline:? (\d+)/.exec(stderr)?.[1]) - 1]
@@ -106,7 +105,7 @@ export function refusal(what: string, { table, stderr, input = "", code = Code.I
   })
 }
 
-/** Returns the matches and targets in these lines. */
+/** Returns the names of the matches and targets in these lines. */
 function neededBy(lines: string): string[] {
   return lines.split("\n").flatMap((line) => {
     const words = splitWords(line)
@@ -117,7 +116,7 @@ function neededBy(lines: string): string[] {
   })
 }
 
-/** Returns a program's message without its name, the line number, unrelated lines, and its advice. */
+/** Returns a program's message without its name, the line number, unrelated lines, and advice. */
 function essence(stderr: string): string {
   return stderr
     .split("\n")

@@ -1,8 +1,8 @@
 import { type Content, isSameRule, printRule, type Removal, type Rule, splitWords, type TableName } from "./rule.ts"
 
 /**
- * One change of a table. `create` is refused if the chain exists, so only one of two callers creates it; `reset`
- * empties an existing chain. `delete` removes the chain with its rules.
+ * A change of a table. `create` is refused if the chain exists, so that only one of two callers creates it. `reset`
+ * creates a chain or empties an existing one. `delete` removes a chain with its rules.
  */
 export type Change =
   | { verb: "create" | "reset" | "delete"; chain: string }
@@ -20,12 +20,15 @@ export const rule = {
   remove: (rule: Rule): Change => ({ verb: "remove", rule }),
 }
 
-/** Returns a removal as changes: rules first, since a chain with a jump to it cannot be deleted. */
+/**
+ * Returns a removal as changes. Rules are removed before chains, because a chain cannot be deleted while a rule jumps
+ * to it.
+ */
 export function removalChanges({ rules, chains }: Removal): Change[] {
   return [...rules.map(rule.remove), ...chains.map(chain.delete)]
 }
 
-/** Returns the input for `iptables-restore --noflush`, which makes all these changes or none. */
+/** Returns the input with which `iptables-restore --noflush` makes all these changes or none. */
 export function printRestore(table: TableName, changes: readonly Change[]): string {
   return [`*${table}`, ...changes.flatMap(printChange), "COMMIT", ""].join("\n")
 }
@@ -47,7 +50,7 @@ function printChange(change: Change): string[] {
   }
 }
 
-/** Parses the output of `iptables-save`: the chains and rules of one table, without counters. */
+/** Parses the output of `iptables-save`. Returns the chains and rules of one table, without counters. */
 export function parseSave(text: string, table: TableName): Content {
   const chains: string[] = []
   const rules: Rule[] = []
@@ -65,7 +68,7 @@ export function parseSave(text: string, table: TableName): Content {
   return dropping.length === 0 ? { chains, rules } : { chains, rules, dropping }
 }
 
-/** Parses `-A CHAIN words`, after optional counters in brackets. */
+/** Parses a line `-A CHAIN words`, which may begin with counters in brackets. */
 function readRule(line: string): Rule[] {
   const words = splitWords(line)
   const at = words.indexOf("-A")
@@ -73,7 +76,7 @@ function readRule(line: string): Rule[] {
   return at === -1 || chain === undefined ? [] : [{ chain, words: words.slice(at + 2) }]
 }
 
-/** Returns the content of a table after these changes: for the next plan of the same restore. */
+/** Returns the content that a table has after these changes, for the next plan of the same restore. */
 export function applied(found: Content, changes: readonly Change[]): Content {
   const [chains, rules] = [new Set(found.chains), [...found.rules]]
   const empty = (chain: string) => {

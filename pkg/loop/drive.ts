@@ -4,13 +4,13 @@ import { leave } from "./leave.ts"
 import { loop } from "./loop.ts"
 
 /**
- * Runs a program to its end, and ends the process with the status that it returns. An exception, an unhandled
- * rejection, and a program that waits for nothing are printed to stderr with the source lines, and end the process with
+ * Runs an asynchronous program, and ends the process with the exit status that it returns. An exception, an unhandled
+ * rejection, or a program that waits for nothing is printed to stderr with source lines, and ends the process with
  * status 1.
  */
 export function drive(program: () => Promise<number>): void {
   void program().then(leave)
-  if (!engine.runJobs) return // the engine's own loop continues and reports uncaught errors
+  if (!engine.runJobs) return // the engine's event loop continues, and reports uncaught errors
   try {
     for (;;) {
       engine.runJobs()

@@ -1,40 +1,40 @@
 import { engine, monotonicMs } from "../engine/mod.ts"
 import { type Fd, Poll, type PollRequest, pollAll, read, unwatchSignals, watchSignals } from "../libc/mod.ts"
 
-/** The maximum wait, and the signal that ends it. Without them it waits forever. */
+/** The maximum time of a wait, and a signal that ends the wait. Without either, the wait has no limit. */
 export interface Until {
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
-/** An action at a time of `monotonicMs`. */
+/** An action, and the time of `monotonicMs` at which it runs. */
 interface Timer {
   readonly at: number
   readonly act: () => void
 }
 
-/** An action for descriptors that are ready. A background watch does not keep the process alive. */
+/** An action that runs when descriptors are ready. A background watch does not keep the process alive. */
 interface Watch {
   readonly requests: readonly PollRequest[]
   readonly isBackground: boolean
   readonly act: (ready: Uint16Array) => void
 }
 
-/** The interval at which descriptors are polled on an engine with a loop of its own. */
+/** The interval in milliseconds at which descriptors are polled on an engine with its own event loop. */
 const LOOK_MS = 1
 
-/** The timers and descriptors that the process waits for. */
+/** The timers and watches of the process. */
 class Loop {
   readonly #timers = new Set<Timer & { isBackground: boolean }>()
   readonly #watches = new Set<Watch>()
   #planned: { readonly at: number; readonly cancel: () => void } | undefined
 
-  /** Whether something is left that keeps the process alive. */
+  /** Whether a timer or watch is left that keeps the process alive. */
   get isWaiting(): boolean {
     return [...this.#timers, ...this.#watches].some(({ isBackground }) => !isBackground)
   }
 
-  /** Schedules an action once. Returns the function that cancels it. */
+  /** Schedules a timer. Returns a function that cancels it. */
   at(timer: Timer, isBackground = false): () => void {
     const own = { ...timer, isBackground }
     this.#timers.add(own)
@@ -42,20 +42,20 @@ class Loop {
     return () => void this.#timers.delete(own)
   }
 
-  /** Calls an action each time that descriptors are ready. Returns the function that stops it. */
+  /** Adds a watch, whose action runs each time that its descriptors are ready. Returns a function that removes it. */
   watch(watch: Watch): () => void {
     this.#watches.add(watch)
     this.#plan()
     return () => void this.#watches.delete(watch)
   }
 
-  /** Waits until something happens, for at most `mostMs`, and runs the actions. */
+  /** Waits until a descriptor is ready or a timer is due, for at most `mostMs`, and runs the actions. */
   turn(mostMs = Number.POSITIVE_INFINITY): void {
     const watches = [...this.#watches]
     const requests = watches.flatMap((watch) => watch.requests)
     const leftMs = Math.min(mostMs, this.#nextTime() - monotonicMs())
     const timeoutMs = leftMs === Number.POSITIVE_INFINITY ? undefined : leftMs
-    // An engine with an external loop may lack poll(2), and needs none without descriptors.
+    // An engine with its own event loop may lack poll(2). Without descriptors, it is not needed there.
     const ready = requests.length > 0 || mostMs > 0 ? pollAll(requests, timeoutMs) : new Uint16Array()
     let from = 0
     for (const watch of watches) {
@@ -63,7 +63,7 @@ class Loop {
       from += watch.requests.length
       if (own.some((events) => events !== 0) && this.#watches.has(watch)) watch.act(own)
     }
-    this.#runTimers() // after a last check for ready descriptors
+    this.#runTimers() // the timers run after the last check for ready descriptors
   }
 
   #runTimers(): void {
@@ -78,7 +78,7 @@ class Loop {
     return next
   }
 
-  /** On an engine with a loop of its own: schedules the next turn there. */
+  /** Schedules the next turn, on an engine with its own event loop. */
   #plan(): void {
     if (!engine.later) return
     const now = monotonicMs()
@@ -94,12 +94,12 @@ class Loop {
   }
 }
 
-/** The loop of the process. */
+/** The event loop of the process. */
 export const loop = new Loop()
 
 /**
  * Waits until one of several descriptors is ready or broken. Returns the events of each descriptor, like `pollAll`; 0
- * for all if the wait ended before.
+ * for each if `timeoutMs` or `signal` ended the wait.
  */
 export function readyOf(requests: readonly PollRequest[], { timeoutMs, signal }: Until = {}): Promise<Uint16Array> {
   return waiting(requests.length, timeoutMs, signal, (act) => loop.watch({ requests, isBackground: false, act }))
@@ -110,12 +110,12 @@ export async function ready(fd: Fd, events: number, until: Until = {}): Promise<
   return (await readyOf([{ fd, events }], until))[0] ?? 0
 }
 
-/** Waits for a time. Returns early when the signal aborts. */
+/** Waits for a time, or until `signal` aborts. */
 export async function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   await waiting(0, ms, signal)
 }
 
-/** Waits for descriptors, a time, or a signal: returns at the first of these. */
+/** Waits until `watch` reports ready descriptors, `timeoutMs` has passed, or `signal` aborts. */
 function waiting(
   count: number,
   timeoutMs: number | undefined,
@@ -137,7 +137,7 @@ function waiting(
   })
 }
 
-/** Runs an action every `ms` until disposed. It does not keep the process alive. */
+/** Runs an action every `ms` milliseconds until disposal. It does not keep the process alive. */
 export function every(ms: number, act: () => void): Disposable {
   let off = () => {}
   const next = () => {
@@ -152,8 +152,8 @@ export function every(ms: number, act: () => void): Disposable {
 }
 
 /**
- * Runs an action for each signal of this number, which then no longer ends the process. One registration per signal. It
- * does not keep the process alive.
+ * Runs an action for each signal with this number, which then no longer ends the process. A number may be registered
+ * only once at a time. It does not keep the process alive.
  */
 export function onSignal(signal: number, act: () => void): Disposable {
   if (engine.onSignal) return { [Symbol.dispose]: engine.onSignal(signal, act) }

@@ -1,9 +1,9 @@
 /**
- * Waiting for several things at once: one loop for the process, of poll(2), timers, programs and signals, with
- * promises. In the native host it drives the process. On Bun and Node the engine's own loop drives it, so that the same
- * code runs in tests and in other programs.
+ * Asynchronous waiting: one event loop for the process, with poll(2), timers, programs, signals and promises. In the
+ * native host it drives the process. On Bun and Node the engine's own event loop drives it, so that the same code runs
+ * in tests and in other programs.
  *
- * Plugins do not wait for several things and do not import this.
+ * Plugins are synchronous and do not import this package.
  *
  * @example
  * drive(async () => {

@@ -2,11 +2,11 @@ import { engine } from "../engine/mod.ts"
 import { check, execveTexts, type Program, Running, type Spawned } from "../libc/mod.ts"
 import { readyOf } from "./loop.ts"
 
-/** The end of a program; `stopped` is true if the signal aborted before. */
+/** The exit status and output of a program that has ended. `stopped` is true if the signal aborted before its end. */
 export type Ended = Spawned & { readonly stopped: boolean }
 
 /**
- * Runs a program like `spawn`, without blocking others. When the signal aborts, the program is killed. Throws
+ * Runs a program like `spawn`, without blocking the event loop. The program is killed when the signal aborts. Throws
  * `SyscallError` if it cannot be started.
  */
 export async function runProgram(program: Program, signal?: AbortSignal): Promise<Ended> {
@@ -23,7 +23,7 @@ export async function runProgram(program: Program, signal?: AbortSignal): Promis
   return { ...running.end(), stopped }
 }
 
-/** Runs a program where the back end starts programs and waits for them itself. */
+/** Runs a program on a back end that starts programs and waits for them itself. */
 async function runBy(
   start: NonNullable<typeof engine.startProgram>,
   program: Program,

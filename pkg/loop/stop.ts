@@ -3,8 +3,8 @@ import { engine, type Stop } from "../engine/mod.ts"
 export type { Stop }
 
 /**
- * Returns a signal that `watch` aborts. In the native host `watch` is called at the first use of the signal: before
- * that nothing can be stopped, and sources of a stop, such as signals of the kernel, keep their default effect.
+ * Returns a signal that `watch` aborts. In the native host, `watch` is called at the first use of the signal. Before
+ * that nothing can be stopped, and signals of the kernel keep their default effect.
  */
 export function stopOnceAsked(watch: (stop: Stop) => void): AbortSignal {
   const stop = engine.newStop?.() ?? new OwnStop(watch)
@@ -13,16 +13,16 @@ export function stopOnceAsked(watch: (stop: Stop) => void): AbortSignal {
 }
 
 /**
- * Returns a signal with the function that aborts it: the engine's `AbortController`, or the part of it that is used
- * here.
+ * Returns a signal, and the function that aborts it: the engine's `AbortController`, or a replacement for the part that
+ * is used.
  */
 export function newStop(): Stop {
   return engine.newStop?.() ?? new OwnStop()
 }
 
 /**
- * Returns a signal that aborts with the first of these signals and with its reason, until it is disposed. Of signals
- * that have already aborted, the first argument's reason is used.
+ * Returns a signal that aborts when the first of these signals aborts, with the same reason, until disposal. If several
+ * have already aborted, the reason is that of the first argument among them.
  */
 export function anyOf(...signals: readonly (AbortSignal | undefined)[]): Stop & Disposable {
   const stop = newStop()
@@ -43,9 +43,7 @@ export function anyOf(...signals: readonly (AbortSignal | undefined)[]): Stop & 
 
 type Listener = (event: { readonly type: "abort" }) => void
 
-/**
- * `AbortController` and its signal in one, for an engine without them.
- */
+/** A replacement for `AbortController` and its signal, on an engine without them. */
 class OwnStop implements Stop {
   reason: unknown
   #isAborted = false

@@ -17,20 +17,27 @@ import {
 import { type Owner, staleOf } from "../types/mod.ts"
 import type { MasqueradeRules } from "./iptables-rules.ts"
 
-/** The stale rules in a container's chain. */
+/** Tells which rules of a container's chain are stale. */
 export interface Stale {
   chain: string
-  /** Upstream's comment: rules with another one belong to a container whose chain happens to have the same name. */
+  /**
+   * The comment that the Go plugins give to the container's rules. Rules with another comment are of another container
+   * whose chain happens to have the same name.
+   */
   comment: string
-  /** Whether the attachment named by a mark is stale. */
+  /** Reports whether the attachment that the comment of a mark names is stale. */
   isOwnerStale(ownerComment: string): boolean
-  /** Whether an address without a mark, "10.1.0.2/32", is stale: upstream does not record its owner. */
+  /**
+   * Reports whether an address without a mark, "10.1.0.2/32", is stale. The Go plugins do not record the interface of
+   * an address.
+   */
   isAddressStale(source: string): boolean
 }
 
 /**
- * Plans the rules: the chain with upstream's rules in their order and the marks after them, and the jumps to it. Rules
- * of the container's other interfaces stay; leftovers of this one are removed. A correct chain is not touched.
+ * Plans the chain of a container and the jumps to it. The chain has the rules of the Go plugins in their order, and
+ * then the marks. Rules of the container's other interfaces stay; old rules of this interface are removed. A chain that
+ * is already correct is not changed.
  */
 export function planAdd(target: MasqueradeRules, found: Content, ownerComment: string): Change[] {
   const { chain, comment } = target
@@ -53,7 +60,7 @@ export function planAdd(target: MasqueradeRules, found: Content, ownerComment: s
   ]
 }
 
-/** Returns the rules of the chain: the networks that are reached directly, the masquerade, and the marks. */
+/** Returns the rules of the chain in order: the networks that are not masqueraded, the masquerade, and the marks. */
 function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly Rule[]): Rule[] {
   const others = kept.filter((rule) => !isSameRule(rule, masquerade))
   const isMark = (rule: Rule) => targetOf(rule) === undefined
@@ -68,8 +75,8 @@ function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly
 }
 
 /**
- * Plans the removal of a stale interface: its jumps and marks, and the networks that no other interface needs; with the
- * last jump, the whole chain.
+ * Plans the removal of a stale interface: its jumps and marks, and the networks that no other interface needs. If no
+ * jump is left, the whole chain is removed.
  */
 export function planRemove<R extends Rule>(found: Content<R>, stale: Stale): Removal<R> {
   if (!found.chains.includes(stale.chain)) return { rules: [], chains: [] }
@@ -109,8 +116,8 @@ function isSameList(a: readonly Rule[], b: readonly Rule[]): boolean {
 }
 
 /**
- * Plans the removal of a network's masquerades except those of the valid attachments. Of a container with a valid one
- * only marked addresses are removed, of all others everything; other networks stay.
+ * Plans the removal of all masquerades of a network except those of the valid attachments. If a container has a valid
+ * attachment, only its addresses with a mark are removed; if not, all its rules are. Other networks are not changed.
  */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const validContainers = new Set(validOwners.map((owner) => containerComment(owner)))
@@ -124,7 +131,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
   return { rules: removals.flatMap(({ rules }) => rules), chains: removals.flatMap(({ chains }) => chains) }
 }
 
-/** Returns the comments with this beginning in a chain and on jumps to it, each once. */
+/** Returns the distinct comments of rules in a chain and of jumps to it that begin with this text. */
 function commentsOf({ rules }: Content, chain: string, beginning: string): string[] {
   const related = rules.filter((rule) => rule.chain === chain || targetOf(rule) === chain)
   return [...new Set(related.flatMap((rule) => commentOf(rule) ?? []))].filter((text) => text.startsWith(beginning))

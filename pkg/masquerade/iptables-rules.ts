@@ -11,40 +11,40 @@ import {
   ownerComment,
 } from "../types/mod.ts"
 
-/** The table and chain with the jumps to the containers' own chains. */
+/** The table and the chain with the jumps to the chains of containers. */
 export const TABLE = "nat"
 export const PARENT = "POSTROUTING"
 
-/** Names that only chains of masquerades have: other chains of CNI have letters in place of these digits. */
+/** The pattern of the names of masquerade chains. Other chains of CNI have letters in place of these digits. */
 export const ANY_CHAIN = /^CNI-[0-9a-f]{24}$/
 
 const MULTICAST = { [AF_INET]: "224.0.0.0/4", [AF_INET6]: "ff00::/8" } as const
 
-/** The rules that masquerade one container in one network, as upstream has them, in one address family. */
+/** The rules that masquerade a container in one network and one address family, in the form of the Go plugins. */
 export interface MasqueradeRules {
   family: Family
-  /** The own chain, shared by all interfaces of the container. */
+  /** The chain of the container, which all its interfaces share. */
   chain: string
   comment: string
-  /** In the chain: the networks that each address reaches directly. */
+  /** Rules in the chain that accept packets to each address's own network, which is not masqueraded. */
   accepts: Rule[]
-  /** In the chain: everything else, multicast excepted. */
+  /** The rule in the chain that masquerades all other packets except multicast. */
   masquerade: Rule
-  /** At the end of the chain: the owners of addresses. These rules have no effect. */
+  /** Rules at the end of the chain that record the owners of addresses. They have no effect on packets. */
   marks: Rule[]
-  /** In POSTROUTING: the jumps to the chain for packets from the addresses. */
+  /** Rules in POSTROUTING that jump to the chain for packets from the addresses. */
   jumps: Rule[]
 }
 
-/** Returns the search that finds them. */
+/** Returns the search for the masquerade rules of a container. */
 export function masqueradeSearch(owner: Owner): Search {
   return { chains: [chainName("CNI-", owner)], parents: [PARENT] }
 }
 
 /**
- * Returns the rules for the addresses of an attachment. Upstream's rules name the container but not its interface, so
- * each address also has a mark: a rule without a target that has the interface in its comment, so that DEL of one
- * interface leaves the others alone. Upstream's DEL removes it with the chain.
+ * Returns the rules for the addresses of an attachment. The rules of the Go plugins name the container but not its
+ * interface. Each address therefore also has a mark: a rule without a target, whose comment names the interface. It
+ * lets DEL of one interface leave the others' rules alone. DEL of the Go plugins removes the mark with the chain.
  */
 export function masqueradeRules(family: Family, owner: Owner, addresses: readonly Cidr[]): MasqueradeRules {
   const chain = chainName("CNI-", owner)
@@ -64,7 +64,7 @@ export function masqueradeRules(family: Family, owner: Owner, addresses: readonl
   }
 }
 
-/** "10.1.0.0/16" */
+/** Returns the network of an address: "10.1.0.0/16". */
 function subnetOf(address: Cidr): string {
   return formatCidr({ ip: networkOf(address), prefix: address.prefix })
 }

@@ -26,14 +26,17 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
 
-/** The masquerade by upstream's chains and rules, added by either suite. `hints`: the container's namespace. */
+/**
+ * The masquerade by the chains and rules of the Go plugins, whichever suite has added them. `hints` is the container's
+ * namespace.
+ */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>
   implements RuleBackend<MasqueradeSpec, NamespaceFile>
 {
   protected readonly table = TABLE
 
-  /** Runs one `iptables-restore` per address family. Throws `CniError`. */
+  /** Adds the masquerade of an attachment, with one run of `iptables-restore` per address family. Throws `CniError`. */
   add({ owner, addresses }: MasqueradeSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const search = masqueradeSearch(owner)
@@ -45,7 +48,7 @@ export class IptablesMasquerade
       })
       undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
       for (const { programs, rules } of parts) {
-        const isNew = !found.some(({ family }) => family === programs.family) // nothing to read: nothing to lose
+        const isNew = !found.some(({ family }) => family === programs.family) // the family has no rules yet, so nothing is read before the change
         if (isNew) restoreTable(programs, TABLE, planAdd(rules, NOTHING, mark))
         else changeTable(programs, TABLE, (content) => planAdd(rules, narrow(content, search), mark))
       }
@@ -83,8 +86,8 @@ export class IptablesMasquerade
   }
 
   /**
-   * Needs no program except for legacy tables. `namespace` is read only if the Go suite has left rules that do not name
-   * the container's interface. Throws `CniError`.
+   * Removes the masquerade of an attachment. It needs a program only for legacy tables. It reads `namespace` only if
+   * the Go plugins have left rules that do not name the container's interface. Throws `CniError`.
    */
   remove(owner: Owner, namespace: NamespaceFile): void {
     let beside: Set<string> | undefined
@@ -94,7 +97,10 @@ export class IptablesMasquerade
     })
   }
 
-  /** `isInUse`: whether another interface of the container has an address without a mark, "10.1.0.2/32". */
+  /**
+   * Removes the rules of an interface. `isInUse` reports whether another interface of the container has an address
+   * without a mark, "10.1.0.2/32".
+   */
   #removeMarked(owner: Owner, isInUse: (source: string) => boolean): void {
     const [mark, comment] = [ownerComment(owner), containerComment(owner)]
     const isOwnerStale = (found: string) => found === mark
@@ -111,7 +117,7 @@ export class IptablesMasquerade
   }
 }
 
-/** Returns the first missing rule, and the rule in its place; `undefined` if no rule is missing. */
+/** Returns the first missing rule, and a text with the similar rules that exist; `undefined` if no rule is missing. */
 function findFault(
   { comment, accepts, masquerade, jumps }: MasqueradeRules,
   { rules }: Content,
@@ -126,9 +132,9 @@ function describe(rules: readonly Rule[], { chain }: Rule, comment: string): str
 }
 
 /**
- * Returns the addresses on a container's other interfaces, each as "10.1.0.2/32". Empty if the container's namespace no
- * longer exists, or has too many addresses to list in time: then the rules are removed, which affects only that
- * container.
+ * Returns the addresses of a container's other interfaces, each as "10.1.0.2/32". Returns an empty set if the
+ * container's namespace no longer exists, or has too many addresses to list in time. The rules of all interfaces are
+ * then removed, which affects only that container.
  */
 function addressesBeside(namespace: NamespaceFile, ifName: string): Set<string> {
   using sandbox = Netns.find(namespace)

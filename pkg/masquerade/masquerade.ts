@@ -22,8 +22,8 @@ const feature: Feature<MasqueradeSpec> = {
 }
 
 /**
- * The masquerade of containers in the thread's namespace: packets that leave their network get the host's address.
- * `remove` reads the container's namespace only for rules of the Go suite.
+ * The masquerade of containers in the thread's namespace: packets that leave the container's network get the host's
+ * address. `remove` reads the container's namespace only for rules that the Go plugins have added.
  *
  * @example
  * using filter = PacketFilter.find()
@@ -43,7 +43,9 @@ export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
     this.#filter = filter
   }
 
-  /** Flows that left with a container's own address have no answers. */
+  /**
+   * Restores rules. Connections that began without masquerade are deleted from conntrack, because they get no replies.
+   */
   override restore(wanted: readonly RestorableRules<MasqueradeSpec>[], options: RestoreOptions): void {
     super.restore(wanted, options, (specs) => {
       for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {

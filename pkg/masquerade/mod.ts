@@ -1,6 +1,6 @@
 /**
- * The masquerade of containers: packets that leave their network get the host's address. By nf_tables, or by iptables
- * with upstream's chains, on top of the rooms for these two.
+ * The masquerade of containers: packets that leave the container's network get the host's address. It is implemented by
+ * nf_tables, and by iptables with the chains of the Go plugins.
  *
  * @example
  * using filter = PacketFilter.find()

@@ -20,28 +20,31 @@ import { byFamily } from "./spec.ts"
 
 /**
  * The objects that masquerade the containers of one address family. All sets are hash sets: adding or removing an
- * element, and every new flow, cost the same with one container and with thousands.
+ * element, and looking up a new flow, take the same time with one container as with thousands.
  */
 export interface MasqueradeLayout {
   family: Family
   table: Table
   chain: Chain
-  /** Addresses whose traffic is masqueraded; networks with their own bridges may have the same addresses. */
+  /** The addresses whose packets are masqueraded. Several networks with separate bridges may have the same address. */
   containers: SharedSet
-  /** The last rule of the chain, which masquerades. */
+  /** The last rule of the chain, which does the masquerade. */
   rule: Rule
-  /** Created by `networksOf`, by prefix length. */
+  /** The sets and rules that `networksOf` has created, by prefix length. */
   networks: Map<number, Networks>
 }
 
-/** Exempts traffic to the container's own network from the masquerade: one set and one rule per prefix length. */
+/**
+ * Exempts packets to the container's own network from the masquerade. There is one set and one rule for each prefix
+ * length.
+ */
 export interface Networks {
-  /** Addresses, each with the first address of its network. */
+  /** The addresses of containers, each with the first address of its network. */
   set: SharedSet
   rule: Rule
 }
 
-/** An element with its set. */
+/** An element, and the set to which it is added. */
 export interface Place {
   set: SharedSet
   element: Element
@@ -65,10 +68,10 @@ const perFamily = {
 const NETWORKS = "networks"
 const TO_ITS_NETWORK = "to its own network"
 
-/** The table of each family. */
+/** The name of the table in each family. */
 export const MASQUERADE_TABLE = "cni_masquerade"
 
-/** Returns the layout of a family: one value for all calls, so that its objects are encoded once. */
+/** Returns the layout of a family. It is the same value in all calls, so that its objects are encoded only once. */
 export function masqueradeLayout(family: Family): MasqueradeLayout {
   return layouts[family]
 }
@@ -100,7 +103,7 @@ function makeLayout(family: Family): MasqueradeLayout {
 const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
 
 /**
- * Returns the set and the rule for networks of this prefix length. The rule must come before the one that masquerades.
+ * Returns the set and the rule for networks with this prefix length. The rule must precede the rule that masquerades.
  */
 export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
   const known = layout.networks.get(prefix)
@@ -118,23 +121,23 @@ function networksName(prefix: number): string {
   return `${NETWORKS}_${prefix}`
 }
 
-/** Returns the comment of the rule for networks of this prefix length. */
+/** Returns the comment of the rule for networks with this prefix length. */
 export function networksComment(prefix: number): string {
   return `${TO_ITS_NETWORK}, /${prefix}`
 }
 
-/** Whether this is the comment of the rule for a set of networks. */
+/** Reports whether a comment is that of a rule for networks. */
 export function isNetworksComment(comment: string | undefined): boolean {
   return comment?.startsWith(TO_ITS_NETWORK) === true
 }
 
-/** Returns the prefix length in the name of a set of networks; undefined for another set. */
+/** Returns the prefix length in the name of a set for networks; undefined for the name of another set. */
 export function prefixIn(name: string): number | undefined {
   const prefix = Number(name.slice(NETWORKS.length + 1))
   return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
 }
 
-/** Returns all elements for addresses of this owner. */
+/** Returns the elements for addresses of an owner, each with its set. */
 export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Place[] {
   return [
     ...addresses.map(({ ip }) => ({ set: layout.containers, element: { key: [ip], comment } })),
@@ -145,12 +148,12 @@ export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], 
   ]
 }
 
-/** Returns the key of an address in the set for networks of this prefix length. */
+/** Returns the key of an address in the set for networks with this prefix length. */
 export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
   return [ip, networkOf({ ip, prefix })]
 }
 
-/** Returns the layout of each family in these addresses, with the addresses. */
+/** Groups addresses by family. Returns each group with the layout of its family. */
 export function groupByLayout(addresses: readonly Cidr[]): { layout: MasqueradeLayout; addresses: Cidr[] }[] {
   return byFamily(addresses).map(([family, addresses]) => ({ layout: masqueradeLayout(family), addresses }))
 }

@@ -33,15 +33,17 @@ import {
 } from "./nftables-layout.ts"
 
 /**
- * Returns the prefix lengths of a table's sets of networks; empty if the table does not exist. Throws `NetlinkError`.
+ * Returns the prefix lengths for which the table has sets of networks; an empty list if the table does not exist.
+ * Throws `NetlinkError`.
  */
 export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
   return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }
 
 /**
- * Whether the chain has exactly our rules: those for the networks of these addresses, and last the one that
- * masquerades. The kernel keeps chain and sets as long as a rule uses them.
+ * Reports whether the chain has exactly the expected rules: those for the networks of these addresses, and last the
+ * rule that masquerades. The chain and the sets need no check, because the kernel keeps them as long as a rule uses
+ * them.
  */
 export function hasMasqueradeRules(
   socket: Pick<Netfilter, "dump" | "get">,
@@ -65,7 +67,7 @@ export function hasMasqueradeRulesEvenIfDormant(
   return isEveryOurs && hasEach
 }
 
-/** Returns the queues of these addresses in every set that has any. Throws `NetlinkError`. */
+/** Returns the queues of these addresses in all sets, without empty queues. Throws `NetlinkError`. */
 export function findAddresses(
   queues: KeyQueues,
   layout: MasqueradeLayout,
@@ -88,8 +90,8 @@ function findInNetworks(
 }
 
 /**
- * Returns the elements for addresses of this owner in a complete layout; the kernel refuses them if an address is held.
- * A dormant table is activated.
+ * Returns the operations that add an owner's addresses to a complete layout. The kernel refuses them if another owner
+ * has one of the addresses. A dormant table is activated.
  */
 export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Operation[] {
   const places = Map.groupBy(placesFor(layout, addresses, comment), ({ set }) => set)
@@ -102,19 +104,19 @@ export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], co
   return [wake(layout.table), ...elements]
 }
 
-/** The state of a layout at ADD. */
+/** The existing objects of a layout at ADD. */
 export interface MasqueradeState {
-  /** The prefix lengths of the sets of networks. */
+  /** The prefix lengths for which sets of networks exist. */
   prefixes: readonly number[]
   /** Whether all rules exist. */
   isComplete: boolean
-  /** The queues of the addresses in every set. */
+  /** The existing queues of the addresses in all sets. */
   held: readonly KeyQueue[]
 }
 
 /**
- * Plans what is missing for these addresses: the layout, if need be, and elements of this owner. A network gives an
- * address to one container at a time, so this network's other elements for it are removed; those of other networks
+ * Plans the operations that add an owner's addresses, and the layout if it is incomplete. A network assigns an address
+ * to only one container at a time, so elements of other owners in this network are removed. Elements of other networks
  * stay.
  */
 export function planAdd(
@@ -147,8 +149,8 @@ function isFor({ set, element }: Place, queue: KeyQueue): boolean {
 }
 
 /**
- * Adds the whole layout, for networks of these prefix lengths. Existing objects stay, except for rules that are not
- * ours.
+ * Returns the operations that add the whole layout, for networks with these prefix lengths. Existing objects stay,
+ * except rules of the chain that are not part of the layout.
  */
 export function skeleton(layout: MasqueradeLayout, prefixes: readonly number[]): Operation[] {
   return withEncoded(skeletonOperations(layout, prefixes), encodedSkeletons[layout.family])
@@ -171,8 +173,8 @@ const encodedSkeletons = {
 }
 
 /**
- * Removes the matching elements. The next one in the queue becomes active; the table is removed with the last
- * container. Throws `NetlinkError`.
+ * Plans the removal of the matching elements. The next element in a queue becomes active. If no other container is
+ * left, the whole table is removed. Throws `NetlinkError`.
  */
 export function planRemoval(
   socket: Pick<Netfilter, "get" | "dump">,

@@ -6,8 +6,9 @@ import { hasMasqueradeRules, listPrefixes, skeleton } from "./nftables-plan.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
 /**
- * Plans what is missing for the addresses of many owners, and returns the outcome for each. An address that another
- * container of the network has now is not changed; other networks may have the same address. Throws `NetlinkError`.
+ * Plans the operations that restore the addresses of many owners, and returns the outcome for each owner. If another
+ * container of the same network now has an address, that address is not changed; other networks may have the same
+ * address. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: Pick<Netfilter, "dump" | "get">,

@@ -38,13 +38,13 @@ import {
 import { planRestore } from "./nftables-restore.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
-/** The masquerade in nf_tables: addresses as elements of sets, with their owner as comment. */
+/** The masquerade in nf_tables. Addresses are elements of sets, and the comment of an element names its owner. */
 export class NftablesMasquerade extends NftablesBackend implements RuleBackend<MasqueradeSpec> {
   protected readonly table = MASQUERADE_TABLE
 
   /**
-   * Whether the kernel has nf_tables with NAT for the families of these addresses. Without existing rules, tries a
-   * transaction that changes nothing.
+   * Reports whether the kernel has nf_tables with NAT for the families of these addresses. If no rules exist, it tries
+   * a transaction that changes nothing.
    */
   isUsable({ addresses = [] }: Partial<MasqueradeSpec> = {}): boolean {
     const { socket } = this
@@ -56,10 +56,11 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
   }
 
   /**
-   * Masquerades what the addresses send beyond their network, except multicast, in one transaction: `nft add element ip
-   * cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with missing table, chain,
-   * sets and rules. An address left by another owner in this network gets this owner. It is shared with another
-   * network, which may have the same addresses on its own bridge. Throws `NetlinkError`.
+   * Masquerades packets from the addresses to destinations outside their network, except multicast. It is one
+   * transaction: `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }`, and
+   * the same for networks, with the missing table, chain, sets and rules. If another owner in this network has an
+   * address, the address gets this owner. An owner in another network keeps it as well, because the networks may have
+   * separate bridges. Throws `NetlinkError`.
    */
   add({ owner, addresses }: MasqueradeSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
@@ -67,7 +68,8 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
     if (groups.length === 0) return
     const planMissing = () =>
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
-    // A new prefix length needs more rules. The kernel refuses `planAll` if an address already has an owner.
+    // A new prefix length needs another rule. If an address already has an owner, the kernel refuses the quick
+    // operations.
     const isComplete = groups.every(({ layout, addresses }) =>
       hasMasqueradeRulesEvenIfDormant(socket, layout, addresses),
     )
@@ -115,7 +117,7 @@ function readState(socket: Netfilter, layout: MasqueradeLayout, addresses: reado
   return { prefixes, isComplete, held: findAddresses(queues, layout, prefixes, ips) }
 }
 
-/** Returns the elements of all sets with the owner's name or the address. */
+/** Returns the elements in all sets that contain the owner's name or the address. */
 function findSimilar(socket: Netfilter, layout: MasqueradeLayout, needles: readonly Uint8Array[]): Place[] {
   const prefixes = listPrefixes(new KeyQueues(socket), layout)
   const sets = [layout.containers, ...prefixes.map((prefix) => networksOf(layout, prefix).set)]

@@ -14,12 +14,15 @@ import { type Cidr, formatIp, type Owner, ownerComment } from "../types/mod.ts"
 import type { MasqueradeSpec } from "./spec.ts"
 
 const table: Table = { family: "inet", name: "cni_plugins_masquerade" }
-/** The chain in which the Go suite, since v1.6, has one rule per address with `ipMasqBackend: nftables`. */
+/** The chain to which the Go plugins, since v1.6, add one rule per address with `ipMasqBackend: nftables`. */
 const chain: Chain = { table, name: "masq_checks" }
-/** The chain with the jump to it. */
+/** The chain with the jump to that chain. */
 const postrouting: Chain = { table, name: "postrouting" }
 
-/** The masquerade of the Go suite in nf_tables, so that a node can change suites while containers run. */
+/**
+ * The masquerade that the Go plugins have added to nf_tables. It is supported so that a node can change suites while
+ * containers run.
+ */
 export class UpstreamMasquerade extends InTable implements ForeignRules<MasqueradeSpec> {
   protected readonly table = table.name
 
@@ -38,7 +41,10 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
     throw missingRules(`the other suite's masquerade of ${ownerComment(owner)}`, expected)
   }
 
-  /** Table and chains stay, as after the Go suite's own DEL. Throws `NetlinkError`. */
+  /**
+   * Removes the rules of an attachment. The table and chains stay, as after DEL of the Go plugins. Throws
+   * `NetlinkError`.
+   */
   remove(owner: Owner): void {
     const prefix = upstreamPrefix(owner)
     this.#removeAll((comment) => comment.startsWith(prefix))
@@ -60,7 +66,7 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
   }
 }
 
-/** Whether a rule matches packets of an address: the whole address, or its network by the bytes of the prefix. */
+/** Reports whether a rule compares packets with these bytes: a whole address, or the first bytes of it. */
 function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
   return expressions.some(
     ({ name, data }) =>
@@ -72,8 +78,8 @@ function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
 }
 
 /**
- * Returns the beginning of the comments of an attachment's rules: 16 hex digits for the network, and 16 for the
- * interface.
+ * Returns the text with which the comments of an attachment's rules begin: 16 hex digits for the network, and 16 for
+ * the interface.
  */
 export function upstreamPrefix({ network, containerId, ifName }: Owner): string {
   return `${digits(network)}-${digits(`${ifName}:${containerId}`)}`

@@ -1,5 +1,6 @@
 /**
- * Network namespaces: opening, telling apart, and running something inside. The only room that calls setns(2).
+ * Network namespaces: opening and comparing them, and calling functions inside. This is the only package that calls
+ * setns(2).
  *
  * @example
  * using sandbox = Netns.open(call.namespace) // or a path

@@ -15,22 +15,26 @@ import {
 import { Budget, RouteSocket } from "../netlink/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
-/** The thread's own namespace: `/proc/self` would be the main thread's, also for another thread. */
+/** The thread's own namespace. `/proc/self` would be the namespace of the main thread, even for another thread. */
 const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/** A value that is not a promise: code after an `await` would run in the namespace that the thread is in by then. */
+/**
+ * A value that is not a promise. After an `await`, code would run in the namespace that the thread has entered
+ * meanwhile.
+ */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
- * A namespace whose path was opened once, to be compared with the process's own, entered, and passed to the kernel. A
- * path may change its meaning: a container ends, and its process ID is reused.
+ * The file of a namespace, whose path is opened only once. It can be compared with the thread's own namespace, entered,
+ * and passed to the kernel. The path itself may later refer to another namespace: a container ends, and its process ID
+ * is reused.
  */
 export class NamespaceFile implements Disposable {
-  /** The path as the caller wrote it. */
+  /** The path as the caller has written it. */
   readonly path: string
-  /** The call's time for objects that a container can multiply. */
+  /** The time limit of the call for work on objects that a container can multiply. */
   readonly budget = new Budget()
   readonly #file: FileDescriptor | undefined
   readonly #error: CniError | undefined
@@ -41,7 +45,7 @@ export class NamespaceFile implements Disposable {
     this.#error = error
   }
 
-  /** Opens a path. Never throws: a missing or inaccessible file is reported when it is needed. */
+  /** Opens a path. Never throws: the error for a missing or inaccessible file is thrown when the file is needed. */
   static open(path: string): NamespaceFile {
     try {
       return new NamespaceFile(path, path === "" ? undefined : openFile(path))
@@ -51,18 +55,21 @@ export class NamespaceFile implements Disposable {
     }
   }
 
-  /** Returns a new descriptor; undefined if the path does not exist. Throws code 4 if it cannot be opened. */
+  /**
+   * Returns a new descriptor; undefined if the path does not exist. Throws `CniError` with code 4 if it cannot be
+   * opened.
+   */
   duplicate(): FileDescriptor | undefined {
     if (this.#error) throw this.#error
     return this.#file && new FileDescriptor(duplicate(this.#file.fd))
   }
 
-  /** "device:inode", unique among living namespaces; undefined if the path does not exist. */
+  /** "device:inode", which identifies a namespace as long as it exists; undefined if the path does not exist. */
   get identity(): string | undefined {
     return this.#file && identityOf(statOpen(this.#file.fd))
   }
 
-  /** Whether it is the thread's own network namespace, by device and inode. */
+  /** Whether this is the thread's own network namespace; device and inode are compared. */
   get isOwn(): boolean {
     return this.#file !== undefined && isOwn(this.#file.fd)
   }
@@ -73,16 +80,19 @@ export class NamespaceFile implements Disposable {
 }
 
 /**
- * A network namespace, held open by a descriptor.
+ * A network namespace, which an open descriptor keeps alive.
  *
  * @example
  * using sandbox = Netns.open(call.namespace)
  * using inside = sandbox.openRoute()
  */
 export class Netns implements Disposable {
-  /** The path as the caller wrote it. */
+  /** The path as the caller has written it. */
   readonly path: string
-  /** The time for objects that a container can multiply: that of the call, if the namespace is the call's. */
+  /**
+   * The time limit for work on objects that a container can multiply; for the namespace of the call, the limit of the
+   * call.
+   */
   readonly budget: Budget
   readonly #file: FileDescriptor
 
@@ -93,9 +103,9 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 when the
-   * path does not exist or is not a network namespace. With code 3 the runtime would skip the cleanup, but leases and
-   * objects of earlier plugins outlive the namespace.
+   * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 if the
+   * path does not exist or is not a network namespace. Not with code 3, for which the runtime would skip the cleanup:
+   * leases and objects of earlier plugins outlive the namespace.
    */
   static open(place: string | NamespaceFile): Netns {
     const path = pathOf(place)
@@ -113,8 +123,8 @@ export class Netns implements Disposable {
   }
 
   /**
-   * Like `open`, but returns `undefined` when the namespace no longer exists: the path is empty, does not exist, or is
-   * a file that is not a namespace, such as the former mount point.
+   * Like `open`, but returns `undefined` if the namespace no longer exists: the path is empty, does not exist, or is a
+   * file that is not a namespace, such as a former mount point.
    */
   static find(place: string | NamespaceFile): Netns | undefined {
     const file = pathOf(place) === "" ? undefined : findFileAt(place)
@@ -124,34 +134,34 @@ export class Netns implements Disposable {
     return undefined
   }
 
-  /** The thread's own namespace. */
+  /** Opens the thread's own namespace. */
   static own(): Netns {
     return Netns.open(OWN)
   }
 
-  /** The descriptor, for `IFLA_NET_NS_FD`. */
+  /** The descriptor of the namespace, for `IFLA_NET_NS_FD`. */
   get fd(): Fd {
     return this.#file.fd
   }
 
-  /** The inode, unique among living namespaces. */
+  /** The inode, which identifies the namespace as long as it exists. */
   get inode(): bigint {
     return statOpen(this.#file.fd).inode
   }
 
-  /** Whether it is the thread's own network namespace, by device and inode. */
+  /** Whether this is the thread's own network namespace; device and inode are compared. */
   get isOwn(): boolean {
     return isOwn(this.#file.fd)
   }
 
-  /** Opens a socket inside, whose lists and batches use the budget. Throws `SyscallError`. */
+  /** Opens a socket in the namespace. Its lists and batches use the budget. Throws `SyscallError`. */
   openRoute(): RouteSocket {
     return this.run(() => RouteSocket.open(this.budget))
   }
 
   /**
-   * Runs `fn` on this thread inside the namespace; returns to the former namespace however `fn` ends. A promise does
-   * not type-check.
+   * Calls `fn` on this thread inside the namespace, and returns to the former namespace even if `fn` throws. A function
+   * that returns a promise does not type-check.
    */
   run<T>(fn: () => Sync<T>): T {
     using home = FileDescriptor.open(OWN, Open.ReadOnly)
@@ -169,8 +179,8 @@ export class Netns implements Disposable {
 }
 
 /**
- * Returns to the thread's own namespace, with one retry: everything that follows, including an undo, needs it. Throws
- * `SyscallError`.
+ * Returns to the former namespace. It tries twice, because everything after it, including an undo, needs that
+ * namespace. Throws `SyscallError`.
  */
 function comeBack(home: Fd): void {
   try {
@@ -188,7 +198,10 @@ function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   return typeof place === "string" ? openFile(place) : place.duplicate()
 }
 
-/** Undefined also for a path that cannot be opened because it is not a file: a socket, a loop of links. */
+/**
+ * Like `fileAt`, but returns undefined also for a path that cannot be opened because it is not a file: a socket, a loop
+ * of links.
+ */
 function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   try {
     return fileAt(place)
@@ -198,7 +211,7 @@ function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   }
 }
 
-/** Undefined if the path does not exist. A FIFO does not block. */
+/** Opens a path; returns undefined if it does not exist. Opening a FIFO does not block. */
 function openFile(path: string): FileDescriptor | undefined {
   try {
     return FileDescriptor.open(path, Open.ReadOnly)
@@ -208,7 +221,10 @@ function openFile(path: string): FileDescriptor | undefined {
   }
 }
 
-/** For a file that is not a namespace, file systems answer ENOTTY or EINVAL, and device drivers any error. */
+/**
+ * Reports whether a file is a network namespace. For other files, file systems return ENOTTY or EINVAL, and device
+ * drivers any error.
+ */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET
@@ -218,7 +234,7 @@ function isNetworkNamespace(fd: Fd): boolean {
   }
 }
 
-/** "device:inode" of a namespace's file, unique among living namespaces. */
+/** Returns "device:inode" of a namespace's file, which identifies the namespace as long as it exists. */
 function identityOf({ device, inode }: Stat): string {
   return `${device}:${inode}`
 }

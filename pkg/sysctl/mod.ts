@@ -1,5 +1,5 @@
 /**
- * Kernel settings in /proc/sys. Those under "net" belong to the namespace that the thread is in.
+ * Kernel settings in /proc/sys. Those under "net" are settings of the thread's network namespace.
  *
  * @example
  * sandbox.run(() => writeSysctl(`net/ipv4/conf/${ifName}/arp_notify`, "1"))

@@ -13,17 +13,18 @@ import {
 const ROOT = "/proc/sys/"
 
 /**
- * The place of the host's writable /proc/sys/net in a container whose own /proc/sys is read-only: `deploy/kubernetes`.
+ * The directory at which `deploy/kubernetes` mounts the host's writable /proc/sys, in a container whose own /proc/sys
+ * is read-only.
  */
 const WRITABLE = "/host/proc/sys/"
 
-/** A component of a path that is empty, "." or "..". */
+/** Matches a path with a component that is empty, "." or "..". */
 const NOT_A_PART = /(?:^|\/)\.{0,2}(?:\/|$)/
 
 /**
- * Returns the file of a kernel setting. As in sysctl(8) the first separator decides: after a dot
- * ("net.ipv4.conf.eth0/100.x") dots separate and slashes stand for dots; after a slash the name is a path. Throws
- * `RangeError` for a name that leaves /proc/sys.
+ * Returns the path of a kernel setting. As in sysctl(8), the first separator decides. If it is a dot
+ * ("net.ipv4.conf.eth0/100.x"), dots separate components and a slash stands for a dot. If it is a slash, the name is a
+ * path. Throws `RangeError` for a name that leads out of /proc/sys.
  */
 export function sysctlPath(name: string): string {
   const dot = name.indexOf(".")
@@ -35,15 +36,17 @@ export function sysctlPath(name: string): string {
 }
 
 /**
- * Reads a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under "net" belong to
- * the thread's network namespace. Throws `ENOENT` if the kernel has no such setting, and `EACCES` or `EIO` if it has no
- * readable value: it is write-only, or IPv6's "stable_secret" before it is set.
+ * Returns the value of a setting as the kernel prints it, without the line end, like `sysctl -n NAME`. Settings under
+ * "net" are those of the thread's network namespace. Throws `ENOENT` if the kernel has no such setting. Throws `EACCES`
+ * or `EIO` if the value cannot be read: the setting is write-only, or is IPv6's "stable_secret" before it is set.
  */
 export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
 }
 
-/** Nearly all settings are shorter. The kernel returns a setting that fits in one piece. */
+/**
+ * The size of the read buffer; nearly all settings are shorter. A setting that fits is returned by a single read(2).
+ */
 const SHORT_BYTES = 128
 
 function readSetting(path: string): string {
@@ -52,8 +55,8 @@ function readSetting(path: string): string {
 }
 
 /**
- * Like `readSysctl`, but returns undefined if the kernel has no such setting, the setting has no readable value, as
- * "net/ipv4/route/flush", or /proc/sys may not be read.
+ * Like `readSysctl`, but returns undefined if the kernel has no such setting, its value cannot be read, as with
+ * "net/ipv4/route/flush", or access to /proc/sys is denied.
  */
 export function findSysctl(name: string): string | undefined {
   return findSetting(sysctlPath(name))
@@ -63,15 +66,18 @@ function findSetting(path: string): string | undefined {
   return unlessErrno(() => readSetting(path), "ENOENT", "EACCES", "EIO")
 }
 
-/** Whether a setting is write-only, as "net/ipv4/route/flush"; even root may not read it. Throws `SyscallError`. */
+/**
+ * Reports whether a setting is write-only, such as "net/ipv4/route/flush", which even root cannot read. Throws
+ * `SyscallError`.
+ */
 export function isWriteOnly(name: string): boolean {
   return (stat(sysctlPath(name)).mode & 0o444) === 0
 }
 
 /**
- * Sets a setting, like `sysctl -w NAME=VALUE`, unless it has the value already: some act on every write, such as
- * "all/forwarding" of IPv6, which sets every interface's. `present` is its current value, if the caller has just read
- * it. Throws `SyscallError`.
+ * Sets a setting, like `sysctl -w NAME=VALUE`, unless it already has the value, because some settings act on every
+ * write: "all/forwarding" of IPv6 sets that of every interface. `present` is the current value, if the caller has just
+ * read it. Throws `SyscallError`.
  */
 export function writeSysctl(name: string, value: string, present?: string | undefined): void {
   const path = sysctlPath(name)
@@ -84,8 +90,8 @@ function writeSetting(path: string, value: string): void {
 }
 
 /**
- * Calls `write` with the path, and if /proc/sys is read-only, with the file below `WRITABLE`. Throws the first
- * `SyscallError` if that file is missing.
+ * Calls `write` with a path, and again with the file below `WRITABLE` if /proc/sys is read-only. If that file is
+ * missing, throws the `SyscallError` of the first call.
  */
 function whereWritable(path: string, write: (file: string) => void): void {
   try {
@@ -97,7 +103,7 @@ function whereWritable(path: string, write: (file: string) => void): void {
   }
 }
 
-/** Throws the `SyscallError` of `writeSysctl` that can be predicted without writing: /proc/sys is read-only. */
+/** Throws the `SyscallError` of `writeSysctl` that is predictable without writing: /proc/sys is read-only. */
 export function requireSettable(name: string, value: string): void {
   const path = sysctlPath(name)
   if (findSetting(path) === value) return
@@ -105,21 +111,23 @@ export function requireSettable(name: string, value: string): void {
 }
 
 /**
- * Like `writeSysctl`, for a setting that is optional: returns false if this kernel does not have it, such as IPv6's
- * when it is disabled at boot, or if /proc/sys may not be written.
+ * Like `writeSysctl`, for an optional setting. Returns false if the kernel does not have it, such as a setting of IPv6
+ * when IPv6 is disabled at boot, or if /proc/sys is not writable.
  */
 export function tryWriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSysctl(name, value))
 }
 
-/** Like `tryWriteSysctl`, without reading the value first: for a new interface, whose settings have defaults. */
+/**
+ * Like `tryWriteSysctl`, but does not read the value first: for a new interface, whose settings have default values.
+ */
 export function tryOverwriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSetting(sysctlPath(name), value))
 }
 
 /**
- * Like `tryWriteSysctl`, and returns the former value. Returns undefined if nothing changed: the value was already set,
- * the kernel does not have the setting, or it may not be written.
+ * Like `tryWriteSysctl`, but returns the former value. Returns undefined if nothing was changed: the setting had the
+ * value, the kernel does not have the setting, or it is not writable.
  */
 export function tryReplaceSysctl(name: string, value: string): string | undefined {
   const path = sysctlPath(name)
