@@ -4,10 +4,10 @@ import type { ContainerNamespace } from "./namespace.ts"
 import { type PluginCall, type PluginOutput, runPlugin } from "./run-plugin.ts"
 import type { Change } from "./snapshot/diff.ts"
 
-/** The tested plugins: the output of `npm run build`, or another build. */
+/** The directory of the tested plugins: the output of `npm run build`, or `CNI_TEST_PLUGINS`. */
 export const builtPlugins = process.env.CNI_TEST_PLUGINS ?? join(import.meta.dir, "../../dist/bin")
 
-/** The newest version of the specification. All tests use it unless versions are their subject. */
+/** The newest version of the specification. All tests use it, except those about versions. */
 export const newest = "1.1.0"
 
 /** Returns a bridge network with host-local addresses in 10.22.0.0/16. `keys` replace or add top-level keys. */
@@ -36,7 +36,7 @@ export class Attachment {
     this.#call = { bin, containerId: pod.name, netns: pod.path, ifName: "eth0", ...call }
   }
 
-  /** Returns the same attachment on another host, such as a restarted one. */
+  /** Returns the same attachment on another host, such as the host after a restart. */
   on(host: HostNamespace): Attachment {
     return new Attachment(host, this.#pod, this.config, this.#call)
   }
@@ -45,7 +45,7 @@ export class Attachment {
     return runPlugin(this.#host, { ...this.#call, verb, config: { ...this.config, ...keys }, ...call })
   }
 
-  /** Runs ADD, which must succeed. Returns the result. */
+  /** Runs ADD and returns its result. Throws if ADD fails. */
   async add(keys: object = {}): Promise<PluginResult> {
     return (await succeed(this.run("ADD", keys))).json as PluginResult
   }
@@ -54,13 +54,13 @@ export class Attachment {
     return this.run("CHECK", { ...keys, prevResult })
   }
 
-  /** Runs DEL, which must succeed. */
+  /** Runs DEL. Throws if it fails. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}): Promise<void> {
     await succeed(this.run("DEL", keys, call))
   }
 }
 
-/** A result of version 0.3.0 or later. */
+/** An ADD result of version 0.3.0 or later. */
 export interface PluginResult {
   cniVersion: string
   interfaces: { name: string; mac: string; mtu?: number; sandbox?: string }[]
@@ -69,7 +69,7 @@ export interface PluginResult {
   dns?: object
 }
 
-/** An error object. */
+/** An error object of the specification. */
 export interface PluginError {
   cniVersion: string
   code: number
@@ -77,17 +77,17 @@ export interface PluginError {
   details?: string
 }
 
-/** Waits for a call that must succeed. Throws with its whole output. */
+/** Waits for the end of a plugin call and returns its output. Throws with the whole output if the call failed. */
 export async function succeed(call: Promise<PluginOutput>): Promise<PluginOutput> {
   const output = await call
   if (output.exitCode !== 0) throw new Error(`exit code ${output.exitCode}: ${output.stdout}\n${output.stderr}`)
   return output
 }
 
-/** The valid codes below 100: the specification's, and upstream's 0 and 8. */
+/** The valid error codes below 100: those of the specification, and 0 and 8 of the reference plugins. */
 const reserved = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51]
 
-/** Waits for a call that must fail with exactly one error object on stdout. Returns the object. */
+/** Waits for a plugin call that must fail. Returns the error object, which must be its only output on stdout. */
 export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
   const { exitCode, json, stdout } = await call
   const error = json as PluginError | undefined
@@ -99,8 +99,8 @@ export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
 }
 
 /**
- * Whether a plugin leaves a change on purpose: host-local its position in the pool, its lock and its index, host-device
- * the directory of its records. Leases and records do not count.
+ * Reports whether a plugin leaves this change on purpose: host-local keeps its position in the pool, its lock and its
+ * index; host-device keeps the directory of its records. Changes of leases and records return false.
  */
 export function isAllocationTrace({ section, line }: Change): boolean {
   if (line === "/run/cni/host-device/") return true
@@ -108,7 +108,8 @@ export function isAllocationTrace({ section, line }: Change): boolean {
 }
 
 /**
- * Whether a failed ADD of bridge leaves a change for other containers: the bridge "br-lab", its addresses and settings.
+ * Reports whether a failed ADD of bridge leaves this change because other containers need it: the bridge "br-lab" with
+ * its addresses and settings.
  */
 export function isSharedBridge({ section, sign, line }: Change): boolean {
   return (sign === "+" || section === "sysctls") && /\bbr-lab\b/.test(line)

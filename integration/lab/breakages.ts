@@ -8,19 +8,22 @@ import type { Change } from "./snapshot/diff.ts"
 import { expectUnchanged, takeSnapshot } from "./snapshot/snapshot.ts"
 import { hostFor } from "./stage.ts"
 
-/** A way to make a step of ADD fail. */
+/** A host or configuration that makes one step of ADD fail, and the expected error. */
 export interface Breakage {
   step: string
-  /** Runs before the first snapshot. */
+  /** Prepares the host before the first snapshot. */
   setUp?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys: object
   code: number
   says: string | RegExp
-  /** Whether STATUS must report it too, because it makes every ADD fail and can be detected without a container. */
+  /** Whether STATUS must report the error too: it makes every ADD fail and can be detected without a container. */
   everyAdd: boolean
 }
 
-/** Tests for each breakage that a failed ADD leaves only the bridge. `network` returns the configuration. */
+/**
+ * Defines a test for each breakage: ADD fails with the expected error, and only the bridge stays. `network` returns the
+ * configuration.
+ */
 export function testBreakages(
   network: (keys: object) => Record<string, unknown>,
   breakages: readonly Breakage[],
@@ -47,7 +50,7 @@ export function testBreakages(
       const status = new Attachment(host, pod, { ...config, cniVersion: newest }, call).run("STATUS")
       const refusal = await fail(status)
       expect(`${refusal.msg}; ${refusal.details ?? ""}`).toMatch(says)
-      expect([7, 50]).toContain(refusal.code) // errors of the configuration alone have code 7
+      expect([7, 50]).toContain(refusal.code) // code 7 for errors of the configuration alone
       expectUnchanged(before, await takeSnapshot(host), isLeft)
     })
   }

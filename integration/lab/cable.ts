@@ -1,7 +1,7 @@
 import type { Namespace } from "./namespace.ts"
 import { scaleTimeout, waitFor, waitLimitMs } from "./wait-for.ts"
 
-/** One end of a cable: the link's name in a namespace, and its addresses with prefix lengths. */
+/** One end of a cable: the namespace, the name of the interface, and its addresses with prefix lengths. */
 export interface CableEnd {
   readonly namespace: Namespace
   readonly link: string
@@ -9,8 +9,8 @@ export interface CableEnd {
 }
 
 /**
- * Connects two namespaces with a veth pair, both ends up, like a cable between two machines. Waits until both ends
- * answer on their IPv6 addresses, because a new interface misses neighbor solicitations in its first second.
+ * Connects two namespaces with a veth pair and brings both ends up. Waits until both ends answer on their IPv6
+ * addresses, because a new interface misses neighbor solicitations in its first second.
  */
 export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   const peer = ["peer", "name", b.link, "netns", b.namespace.name]
@@ -34,16 +34,16 @@ export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
 }
 
 /**
- * Whether an IPv4 or IPv6 address answers an echo request from the namespace. Retries for a minute: busy machines are
- * slow, and the kernel drops packets on a new link before it detects the carrier. For addresses that must not answer
- * use `pingOnce`.
+ * Reports whether an IPv4 or IPv6 address answers an echo request from the namespace. Retries for a minute, because
+ * busy machines are slow and the kernel drops packets on a new link until it detects the carrier. For addresses that
+ * must not answer, use `pingOnce`.
  */
 export function ping(from: Namespace, address: string): Promise<boolean> {
-  const patiently = ["-c", "1", "-w", String(scaleTimeout(waitLimitMs) / 1000)] // one request per second until the first answer, even a late one
+  const patiently = ["-c", "1", "-w", String(scaleTimeout(waitLimitMs) / 1000)] // one request per second until the first answer
   return waitFor(() => isAnswered(from, [...patiently, address]), `${address} to answer`).catch(() => false)
 }
 
-/** Whether one echo request from inside the namespace is answered within a second. */
+/** Reports whether an address answers one echo request from the namespace within a second. */
 export function pingOnce(from: Namespace, address: string): Promise<boolean> {
   return isAnswered(from, ["-c", "1", "-W", "1", address])
 }
@@ -53,7 +53,7 @@ async function isAnswered(from: Namespace, args: readonly string[]): Promise<boo
   return exitCode === 0
 }
 
-/** Returns the addresses that answer. Waits for the expected ones, then asks each of the others once. */
+/** Returns the addresses that answer echo requests. Retries the expected addresses, and asks all others once. */
 export async function answering(
   from: Namespace,
   addresses: readonly string[],

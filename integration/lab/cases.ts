@@ -4,8 +4,8 @@ import type { Change } from "./snapshot/diff.ts"
 import { testWith } from "./test-with.ts"
 
 /**
- * Whether a host change belongs to an interface that DEL or GC left in a container for the kernel to delete: its lower
- * link, or a virtual device and its peer.
+ * Reports whether a change on the host is an interface that DEL or GC left to the kernel, because the kernel deletes it
+ * with the container's namespace. The change is the lower link of that interface, or a virtual device and its peer.
  */
 export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
   const row = pluginRow(plugin)
@@ -16,15 +16,16 @@ export function isLeftToKernel(plugin: string, { section, line }: Change): boole
 /** The options of a shared case. */
 export interface CaseOptions {
   /**
-   * Whether each plugin has this case, even one that is `like` another, because it tests the plugin's kind of link.
-   * Such a case takes seconds in a virtual machine, so similar plugins share one.
+   * Whether the case also runs for a plugin that is `like` another, because it tests the plugin's kind of link. Other
+   * cases take seconds in a virtual machine, so similar plugins share one run.
    */
   readonly forEachKind?: boolean
   readonly timeoutMs?: number | undefined
 }
 
 /**
- * Defines a shared case of a plugin. Skips it if the kernel lacks a required feature, or if another plugin covers both.
+ * Defines a shared case of a plugin. Skips it if the kernel lacks a feature that the plugin requires, or if the case of
+ * a similar plugin covers it.
  */
 export function testPlugin(plugin: string, title: string, run: () => Promise<void>, options: CaseOptions = {}): void {
   const { like, staged } = pluginRow(plugin)
@@ -33,8 +34,9 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * Whether another plugin runs this case in a sample, `CNI_TEST_KINDS=sample`. Each case runs for half of the plugins of
- * a role, of similar ones for one, and each plugin runs a fixed part of the cases.
+ * Reports whether `CNI_TEST_KINDS=sample` skips this case because another plugin of the same role runs it. In a sample,
+ * half of the plugins of a role run each case, but only one of similar plugins. The choice depends on the title, so it
+ * is the same in each run.
  */
 function isLeftToAnother(plugin: string, title: string): boolean {
   if (process.env.CNI_TEST_KINDS !== "sample") return false
@@ -47,7 +49,7 @@ function isLeftToAnother(plugin: string, title: string): boolean {
   return alike.length > 1 && (sum + alike.indexOf(plugin)) % 2 === 1
 }
 
-/** Defines a test of a plugin. Skips it if the kernel lacks a required feature. */
+/** Defines a test of a plugin. Skips it if the kernel lacks a feature that the plugin requires. */
 export function testWhereItRuns(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
   if (isLeftToAnother(plugin, title)) return
   const { needs } = pluginRow(plugin)
@@ -56,8 +58,8 @@ export function testWhereItRuns(plugin: string, title: string, run: () => Promis
 }
 
 /**
- * Defines a shared case for several plugins, given by name or by an object with more values, which may include
- * `forEachKind`. The title has `%s` for the name, or `$plugin`, `$key`.
+ * Defines a shared case for several plugins. Each entry is a plugin's name, or an object with `plugin` and more values,
+ * such as `forEachKind`. The title has `%s` for the name, or `$plugin` and `$key` for the values.
  *
  * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
  * @example testPlugins(casesOf(pluginsAs(), ways), "$plugin: DEL $what", async ({ plugin, lose }) => { … })
@@ -76,7 +78,7 @@ export function testPlugins<Case extends string | ({ readonly plugin: string } &
   }
 }
 
-/** Returns each of these cases for each of these plugins. */
+/** Returns each case combined with each plugin. */
 export function casesOf<Case extends object>(
   plugins: readonly string[],
   cases: readonly Case[],

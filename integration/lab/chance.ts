@@ -1,4 +1,4 @@
-/** Pseudorandom numbers that are the same in each run: xorshift32. */
+/** A generator of pseudorandom numbers (xorshift32) that are the same in each run. */
 export class Chance {
   #state: number
 

@@ -2,11 +2,11 @@ import { execaSync } from "execa"
 import { programEnv } from "./program.ts"
 import { smallCgroupCommand } from "./small-cgroup.ts"
 
-/** A command that succeeds only with a feature. It runs in an empty, temporary network namespace. */
+/** A command that succeeds if the kernel has a feature. It runs in an empty, temporary network namespace. */
 interface Probe {
   readonly command: readonly string[]
   readonly input?: string
-  /** Whether it must fail instead. */
+  /** Whether the feature exists if the command fails. */
   readonly absent?: boolean
 }
 
@@ -15,7 +15,7 @@ const onVeth = (link: string) => ip("link add e0 type veth peer name e1", `link 
 const nft = (input: string): Probe => ({ command: ["nft", "-f", "-"], input })
 const natForIp = nft("add table inet t; add chain inet t c { type nat hook postrouting priority 100; }")
 
-/** Features that some kernels lack, and the test for each. */
+/** The probe of each feature that some kernels lack. */
 const probes = {
   vlan_filtering: ip("link add br0 type bridge vlan_filtering 1"),
   ipvlan: onVeth("ipvlan mode l2"),
@@ -30,16 +30,16 @@ const probes = {
   tap: ip("tuntap add name x0 mode tap"),
   selinux: { command: ["grep", "-q", "selinuxfs", "/proc/filesystems"] },
   ifb: ip("link add x0 type ifb"),
-  // The card of a machine of vm/qemu.ts, by its MAC. No test may touch another machine's card.
+  // The network card of a virtual machine of vm/qemu.ts, recognized by its MAC. No test may use another machine's card.
   spare_nic: { command: ["sh", "-c", "grep -q 52:54:00:0d:e7:1c /sys/class/net/*/address"] },
-  // Likewise its disk, which keeps its identity after a reboot.
+  // The disk of such a virtual machine, which keeps its identity after a reboot.
   spare_disk: { command: ["sh", "-c", "grep -qx cni-spare-disk /sys/block/*/serial"] },
   tbf: { command: "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 10ms".split(" ") },
   nf_tables: natForIp,
   no_nf_tables: { ...natForIp, absent: true },
   nf_tables_catch_all: nft("add table ip t; add map ip t m { type ipv4_addr : verdict; elements = { * : accept }; }"),
   nf_tables_bridge: nft("add table bridge t; add chain bridge t c { type filter hook forward priority 0; }"),
-  // Clock sources that programs cannot read directly. Each reading is a system call.
+  // Clock sources that programs cannot read directly, so that each reading is a system call.
   kernel_clock: {
     command: ["grep", "-qxE", "hpet|acpi_pm", "/sys/devices/system/clocksource/clocksource0/current_clocksource"],
   },
@@ -50,18 +50,18 @@ const probes = {
 } as const satisfies Record<string, Probe>
 
 /**
- * A feature of the kernel that a test may need. `no_nf_tables` is a node where masquerading uses iptables. `no_vrf` and
- * `no_dummy` are nodes on which plugins and tools report the missing kind.
+ * A feature of the kernel that a test may need. `no_nf_tables` is a kernel without nf_tables, where masquerading uses
+ * iptables. On kernels with `no_vrf` or `no_dummy`, plugins and tools must report the missing link type.
  */
 export type Feature = keyof typeof probes
 
 /** All features. */
 export const allFeatures = Object.keys(probes) as readonly Feature[]
 
-/** The known results; the only state of this module. */
+/** The results of earlier probes; the only state of this module. */
 const found = new Map<Feature, boolean>()
 
-/** Whether this kernel has a feature. Tests it once. Needs root. Throws if the program for the test is missing. */
+/** Reports whether this kernel has a feature. Probes it once. Needs root. Throws if the probe's program is missing. */
 export function hasFeature(feature: Feature): boolean {
   const known = found.get(feature)
   if (known !== undefined) return known
@@ -71,8 +71,8 @@ export function hasFeature(feature: Feature): boolean {
 }
 
 /**
- * Whether a finding of `cni doctor` concerns the machine and not a test's host: a missing module, or a full table that
- * all namespaces share.
+ * Reports whether a finding of `cni doctor` concerns the machine and not the test's host: a missing module, or a full
+ * table that all namespaces share.
  */
 export function isOfMachine(rule: string): boolean {
   return rule === "neighbours-full" || (rule === "br-netfilter-off" && !hasFeature("br_netfilter"))
@@ -81,7 +81,7 @@ export function isOfMachine(rule: string): boolean {
 function probe({ command, input = "", absent = false }: Probe): boolean {
   const options = { env: { ...programEnv }, extendEnv: false, input, reject: false } as const
   const { exitCode, stderr, cause } = execaSync("unshare", ["--net", ...command], options)
-  // 127: unshare(1) did not find the program
+  // exit code 127: unshare(1) did not find the program
   if (exitCode === undefined || exitCode === 127) throw new Error(`Cannot run "${command[0]}": ${stderr}`, { cause })
   return (exitCode === 0) !== absent
 }

@@ -12,15 +12,15 @@ import { mustRun, startDaemon } from "./program.ts"
 import { setIpv4Defaults } from "./sysctl.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** The directories of plugins' state. Each host namespace has its own empty ones. */
+/** The directories with state of plugins. In each host namespace they are private and initially empty. */
 export const privateDirectories = ["/var/lib/cni", "/run/cni"] as const
 
-/** The cleanup process of this process, started by its first host; the only state of this module. */
+/** The process that cleans up after this process, started with its first host; the only state of this module. */
 let keeper: Promise<unknown> | undefined
 
 /**
- * A host for tests: a network namespace with `lo` up and private, empty `privateDirectories`, so that the machine's
- * network and files stay untouched. Owns its container namespaces. Needs root.
+ * A host for tests: a network namespace with `lo` up and with private, empty `privateDirectories`. Tests therefore do
+ * not change the machine's network and files. The host removes its container namespaces. Needs root.
  *
  * @example
  * await using host = await HostNamespace.create()
@@ -28,7 +28,7 @@ let keeper: Promise<unknown> | undefined
  * await host.exec("ip", ["link", "add", "br0", "type", "bridge"])
  */
 export class HostNamespace extends Namespace implements AsyncDisposable {
-  /** An idle process that holds the mount namespace. */
+  /** The ID of an idle process that keeps the mount namespace alive. */
   readonly #holder: number
   readonly #containers: ContainerNamespace[] = []
 
@@ -37,7 +37,9 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     this.#holder = holder
   }
 
-  /** Creates a host. Disposal removes it, at the latest shortly after the end of this process. */
+  /**
+   * Creates a host. Disposal removes it. If this process ends without disposal, the host is removed shortly afterward.
+   */
   static async create(label = "host"): Promise<HostNamespace> {
     await startKeeper()
     const name = uniqueNamespaceName(label)
@@ -45,7 +47,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     try {
       const host = new HostNamespace(name, await startHolder(name))
       for (const directory of privateDirectories) {
-        await mkdir(directory, { recursive: true }) // the machine gets only an empty directory as mount point
+        await mkdir(directory, { recursive: true }) // creates only an empty directory on the machine, as mount point
         await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", directory])
       }
       await setIpv4Defaults(host)
@@ -57,7 +59,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     }
   }
 
-  /** Creates a namespace that is removed with the host: a container, or a peer in the network. */
+  /** Creates a namespace for a container or for another machine on the network. It is removed with the host. */
   async addContainer(label = "pod"): Promise<ContainerNamespace> {
     const container = new ContainerNamespace(uniqueNamespaceName(label))
     await mustRun(["ip", "netns", "add", container.name])
@@ -66,14 +68,14 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     return container
   }
 
-  /** Removes a container namespace, as a runtime does after the container's end. */
+  /** Removes a container namespace, as a runtime does after the end of the container. */
   async removeContainer(container: ContainerNamespace): Promise<void> {
     await removeNamespace(container.name)
     const at = this.#containers.indexOf(container)
     if (at >= 0) this.#containers.splice(at, 1)
   }
 
-  /** Returns the path of a host's file for this process, including `privateDirectories`. */
+  /** Returns the path under which this process reaches a file of the host, including files in `privateDirectories`. */
   file(path: string): string {
     return join(`/proc/${this.#holder}/root`, path)
   }
@@ -95,28 +97,31 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
   }
 }
 
-/** Starts the holder and returns its process ID. It is a daemon because several tests may use the host. */
+/**
+ * Starts the process that keeps the mount namespace, and returns its ID. It is a daemon because several tests may use
+ * the host.
+ */
 async function startHolder(name: string): Promise<number> {
   await startDaemon(["ip", "netns", "exec", name, "sleep", "infinity"])
   return waitFor(async () => {
     const [pid] = await namespacePids(name)
-    // `ip` has created the mount namespace when it becomes `sleep`.
+    // `ip` creates the mount namespace before it executes `sleep`.
     return pid !== undefined && (await readFile(`/proc/${pid}/comm`, "utf8")) === "sleep\n" ? pid : undefined
   }, `the mount namespace of ${name}`)
 }
 
-/** Starts the cleanup process of this process once. */
+/** Starts keeper.sh, which cleans up after this process. Does nothing if it runs already. */
 function startKeeper(): Promise<unknown> {
   const script = join(import.meta.dir, "keeper.sh")
   keeper ??= startDaemon(["sh", script, String(process.pid), namespacePrefix(process.pid)])
   return keeper
 }
 
-/** The executables behind all iptables programs. Debian's `iptables` is a chain of links that ends at the first. */
+/** The executables behind all iptables programs. Debian's `iptables` is a chain of symbolic links to the first. */
 const newer = "/usr/sbin/xtables-nft-multi"
 const legacy = "/usr/sbin/xtables-legacy-multi"
 
-/** The directory in Debian's link chain for the administrator's choice. */
+/** The directory of Debian's symbolic links that record the administrator's choice. */
 const alternatives = "/etc/alternatives"
 
 const chooseLegacy = `
@@ -128,10 +133,13 @@ for what in "" -save -restore; do
 done
 mount --move /mnt ${alternatives}`
 
-/** The kind of a host's `iptables`: rules in nf_tables, rules in the kernel's older tables, or no program. */
+/**
+ * The kind of a host's `iptables`: it stores rules in nf_tables, it stores them in the kernel's older tables, or the
+ * program is missing.
+ */
 export type IptablesKind = "nf_tables" | "legacy" | "none"
 
-/** Chooses the kind of a host's `iptables`. The machine keeps its own. Uses mounts, which end with the host. */
+/** Chooses the kind of a host's `iptables` without a change to the machine. The mounts for this end with the host. */
 export async function chooseIptables(host: HostNamespace, kind: IptablesKind): Promise<void> {
   for (const file of [newer, legacy, alternatives]) await host.tryExec("umount", ["--all-targets", file])
   if (kind === "legacy") {
@@ -142,7 +150,7 @@ export async function chooseIptables(host: HostNamespace, kind: IptablesKind): P
   if (kind === "none") for (const file of [newer, legacy]) await mountOver(host, file, "/dev/null")
 }
 
-/** Mounts another file over a host's file. */
+/** Mounts another file over a file of the host, like `mount --bind`. */
 export async function mountOver(host: HostNamespace, file: string, other: string): Promise<void> {
   await host.exec("mount", ["--bind", other, file])
 }

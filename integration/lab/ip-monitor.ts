@@ -3,7 +3,7 @@ import type { HostNamespace } from "./host-namespace.ts"
 import { programEnv } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** The output of `ip monitor` for links, and for requested other objects, during a test. */
+/** Collects the output of `ip monitor` for links, and for other requested objects, during a test. */
 export class IpMonitor implements AsyncDisposable {
   readonly #lines: string[] = []
   readonly #host: HostNamespace
@@ -23,13 +23,13 @@ export class IpMonitor implements AsyncDisposable {
     return monitor
   }
 
-  /** Returns the events after all of them have arrived. */
+  /** Waits until all events have arrived, stops `ip monitor`, and returns the events. */
   async stop(): Promise<string[]> {
     await this.#sees("end")
     return this.#lines
   }
 
-  /** Causes events, and waits until one of them arrives. */
+  /** Adds and deletes a link with this name until `ip monitor` reports it. */
   async #sees(name: string): Promise<void> {
     await waitFor(async () => {
       await this.#host.exec("ip", ["link", "add", name, "type", "bridge"])

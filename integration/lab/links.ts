@@ -20,14 +20,14 @@ export interface KernelLink {
   }
 }
 
-/** Returns a link. Throws if none has the name. */
+/** Returns the link with this name. Throws if it does not exist. */
 export async function linkOf(where: Namespace, name: string): Promise<KernelLink> {
   const [link] = await where.json<KernelLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
   if (!link) throw new Error(`no link ${name}`)
   return link
 }
 
-/** Returns the addresses of a link that the kernel did not create by itself, like "10.22.0.2/16". */
+/** Returns the addresses of a link, like "10.22.0.2/16", without those that the kernel created by itself. */
 export async function addressesOf(where: Namespace, name: string): Promise<string[]> {
   type Listed = { addr_info: { local: string; prefixlen: number; scope: string }[] }
   const [link] = await where.json<Listed[]>("ip", ["-j", "address", "show", "dev", name])
@@ -43,8 +43,8 @@ export async function linkNames(where: Namespace): Promise<string[]> {
 }
 
 /**
- * Returns the VLANs of a bridge port as bridge(8) shows them, with consecutive ones joined: "100 PVID Egress Untagged",
- * "200-210".
+ * Returns the VLANs of a bridge port as bridge(8) shows them, with consecutive VLANs as one range: "100 PVID Egress
+ * Untagged", "200-210".
  */
 export async function vlansOf(host: HostNamespace, port: string): Promise<string[]> {
   type Listed = { ifname: string; vlans: { vlan: number; vlanEnd?: number; flags?: string[] }[] }
@@ -53,17 +53,17 @@ export async function vlansOf(host: HostNamespace, port: string): Promise<string
   return vlans.map(({ vlan, vlanEnd, flags = [] }) => [vlanEnd ? `${vlan}-${vlanEnd}` : vlan, ...flags].join(" "))
 }
 
-/** Returns the host's end of a container's pair, by the plugin's answer. */
+/** Returns the name of the host's end of a container's veth pair, from the plugin's result. */
 export function portOf({ interfaces }: PluginResult): string {
   return interfaces[1]?.name ?? ""
 }
 
-/** Changes the MAC of a container's interface, as a process inside may do. */
+/** Changes the MAC address of a container's `eth0`, as a process in the container may do. */
 export async function changeMac(pod: ContainerNamespace, mac: string): Promise<void> {
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
 }
 
-/** Waits until a namespace has the local routes of these IPv6 addresses, which the kernel adds with a delay. */
+/** Waits until the kernel has added the local routes of these IPv6 addresses, which it does with a delay. */
 export async function waitForLocalRoutes(where: Namespace, addresses: readonly string[]): Promise<void> {
   for (const address of addresses.filter((each) => each.includes(":"))) {
     const bare = address.replace(/\/.*/, "")

@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises"
 import { mustRun, type Output, type ProgramOptions, runProgram } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** A named network namespace, and the ways to run programs in it. */
+/** A named network namespace. Its methods run programs in it. */
 export abstract class Namespace {
   /** The name that `ip netns list` shows. */
   readonly name: string
@@ -16,21 +16,25 @@ export abstract class Namespace {
   }
 
   /**
-   * Returns the command line that runs `command` in the namespace. Each program on it replaces itself with the next.
+   * Returns the command line that runs `command` in the namespace. Each program on the command line executes the next
+   * one in its own process.
    */
   abstract commandLine(command: readonly string[]): string[]
 
-  /** Runs a program inside. Throws `ProgramError` when its exit code is not 0. */
+  /** Runs a program in the namespace. Throws `ProgramError` if its exit code is not 0. */
   exec(file: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<Output> {
     return mustRun(this.commandLine([file, ...args]), options)
   }
 
-  /** Runs a program inside, with any exit code. */
+  /** Runs a program in the namespace and returns its output, whatever its exit code. */
   tryExec(file: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<Output> {
     return runProgram(this.commandLine([file, ...args]), options)
   }
 
-  /** Returns the JSON output of a program, for example `json<Link[]>("ip", ["-j", "link"])`. No output is `[]`. */
+  /**
+   * Runs a program, for example `json<Link[]>("ip", ["-j", "link"])`, and returns its output parsed as JSON. Returns
+   * `[]` if it prints nothing.
+   */
   async json<T>(file: string, args: readonly string[]): Promise<T> {
     const { stdout } = await this.exec(file, args)
     return JSON.parse(stdout.trim() || "[]") as T
@@ -38,11 +42,11 @@ export abstract class Namespace {
 }
 
 /**
- * A network namespace as a runtime passes it to a plugin: empty, `lo` down. A `HostNamespace` owns it: it creates it
- * (`host.addContainer()`) and removes it.
+ * A network namespace as a runtime passes it to a plugin: empty and with `lo` down. `host.addContainer()` creates it,
+ * and it is removed with the host.
  */
 export class ContainerNamespace extends Namespace {
-  /** `ip netns exec` gives the program the /sys of this namespace. Files are those of the machine. */
+  /** Uses `ip netns exec`, which mounts the namespace's own /sys. All other files are those of the machine. */
   commandLine(command: readonly string[]): string[] {
     return [Bun.which("ip") ?? "ip", "netns", "exec", this.name, ...command]
   }
@@ -55,7 +59,7 @@ export function namespacePrefix(pid: number): string {
   return `cnit-${pid}-`
 }
 
-/** Returns a unique namespace name that begins with the process that created it. */
+/** Returns a unique namespace name that begins with the prefix of this process. */
 export function uniqueNamespaceName(label: string): string {
   return `${namespacePrefix(process.pid)}${crypto.randomUUID().slice(0, 8)}-${label}`
 }
@@ -67,8 +71,8 @@ export async function listNamespaces(prefix: string): Promise<string[]> {
 }
 
 /**
- * Returns the processes in a namespace, like `ip netns pids`, or none for a deleted namespace. Starts no program,
- * because each host calls it several times.
+ * Returns the process IDs in a namespace, like `ip netns pids`; an empty list for a deleted namespace. Starts no
+ * program, because each host calls it several times.
  */
 export async function namespacePids(name: string): Promise<number[]> {
   const id = namespaceId(`${directory}/${name}`)
@@ -77,7 +81,7 @@ export async function namespacePids(name: string): Promise<number[]> {
   return pids.filter((pid) => namespaceId(`/proc/${pid}/ns/net`) === id).map(Number)
 }
 
-/** Returns device and inode, which identify a namespace, or undefined for a process that ended. */
+/** Returns the device and inode numbers that identify a namespace, or undefined if the process has ended. */
 function namespaceId(path: string): string | undefined {
   try {
     const { dev, ino } = statSync(path)
@@ -102,6 +106,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL")
   } catch {
-    // It ended after it was listed.
+    // The process has ended since it was listed.
   }
 }

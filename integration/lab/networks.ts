@@ -3,10 +3,10 @@ import type { HostNamespace } from "./host-namespace.ts"
 import type { Network, NetworkKeys, Place } from "./plugin-row.ts"
 
 const subnets = { lab: "10.22.0.0/24", other: "10.23.0.0/24" } as const
-/** Returns host-local's configuration with the addresses of a network. */
+/** Returns a host-local configuration for the addresses of a network. */
 export const pool = (network: Network) => ({ type: "host-local", ranges: [[{ subnet: subnets[network] }]] })
 
-/** Returns the keys of a bridge with the gateway's address. */
+/** Returns the configuration keys of a bridge that has the gateway's address. */
 export const gatewayBridge = (network: Network) => ({
   bridge: `br-${network}`,
   isDefaultGateway: true,
@@ -14,8 +14,8 @@ export const gatewayBridge = (network: Network) => ({
 })
 
 /**
- * Returns the network that the shared cases use for an interface plugin without special needs. `own` are its required
- * keys.
+ * Returns the network that the shared cases use for an ordinary interface plugin. `own` contains the keys that the
+ * plugin requires.
  */
 export function labNetwork(type: string, own: object = {}) {
   const ipam = (...ranges: string[]) => ({ type: "host-local", ranges: ranges.map((subnet) => [{ subnet }]) })
@@ -33,7 +33,7 @@ export function labNetwork(type: string, own: object = {}) {
     }),
     dualStack: { ipam: { ...ipam(subnet, subnet6), routes: [defaultRoute, { dst: "::/0" }] } },
     defaultRoute: { keys: { ipam: { ...ipam(subnet), routes: [defaultRoute] } }, answered: defaultRoute },
-    // The host may have only one route to an address, so networks must not share addresses.
+    // The host may have only one route to an address, so the address ranges of networks must not overlap.
     neighbour: { name: "lab-2", ipam: ipam("10.8.0.0/16") },
     stranger: { name: "other" },
     subnet,
@@ -45,23 +45,23 @@ export function labNetwork(type: string, own: object = {}) {
   } as const
 }
 
-/** Creates a link on a host that others can use as parent, like a network card. */
+/** Creates a link on a host that plugins can use as parent, like a network card. */
 export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "uplink", "up", "mtu", "9000", "type", "veth", "peer", "name", "card"])
   await host.exec("ip", ["link", "set", "card", "up", "mtu", "9000"])
 }
 
-/** Creates enough devices on a host for all attachments of a test, one for each port of `Place`. */
+/** Creates enough devices on a host for all attachments of a test: one for each `port` of a `Place`. */
 export async function addDevices(host: HostNamespace): Promise<void> {
   for (let port = 8080; port < 8092; port++) {
     await host.exec("ip", ["link", "add", `dev${port}`, "up", "type", "veth", "peer", "name", `far${port}`])
   }
 }
 
-/** Returns the path of flanneld's file about a node on a host of the shared cases, for each network. */
+/** Returns the configuration key with the path of flanneld's subnet file for a network. */
 export const subnetFileOf = (network: Network) => ({ subnetFile: `/run/cni/flannel-${network}.env` })
 
-/** Writes the files of flanneld for a host. */
+/** Writes flanneld's subnet file of each network on a host. */
 export async function writeSubnetFiles(host: HostNamespace): Promise<void> {
   for (const network of ["lab", "other"] as const) {
     const lines = [

@@ -2,37 +2,41 @@ import type { Feature } from "./features.ts"
 import type { HostNamespace } from "./host-namespace.ts"
 
 /**
- * A plugin's role in an attachment: creates an interface, delegates to another plugin, moves a device, brings up `lo`,
- * assigns addresses, or follows other plugins.
+ * The work that a plugin does for an attachment: creates an interface, delegates to another plugin, moves a device,
+ * brings up `lo`, assigns addresses, or runs after other plugins in a chain.
  */
 export type Role = Plugin["role"]
 
-/** A network of a stage: "lab" has 10.22.0.0/24, "other" 10.23.0.0/24. */
+/** The name of a network in the shared cases: "lab" uses 10.22.0.0/24, "other" 10.23.0.0/24. */
 export type Network = "lab" | "other"
 
-/** The place of one attachment. */
+/** The values that tell the attachments of one test apart. */
 export interface Place {
   readonly network: Network
-  /** A port of the host. Each attachment of a stage has its own. */
+  /** A number, unique to the attachment, for values that must differ: a host port, a device, a VLAN ID. */
   readonly port: number
 }
 
-/** The data that the shared cases need of every plugin. */
+/** The facts about a plugin that the shared cases need. */
 interface AnyPlugin {
-  /** The features that it requires. Without one, its cases are skipped. */
+  /** The kernel features that the plugin requires. Its cases are skipped if one is missing. */
   readonly needs?: readonly [Feature, ...Feature[]]
   /**
-   * The plugin that covers most of the shared cases for this one too, on the same scaffold and on more kernels. This
-   * plugin runs only cases about its kind of link, see `testPlugin`. Its special behavior has its own tests.
+   * A similar plugin with the same code structure, which needs fewer kernel features. Most shared cases run only for
+   * that plugin; this plugin runs those about its kind of link, see `testPlugin`. Tests of its own cover its other
+   * behavior.
    */
   readonly like?: string
-  /** False if ADD needs more than a stage has, such as a server. Only shared cases without ADD then run. */
+  /**
+   * False if ADD needs something that a `Stage` does not have, such as a server. Only shared cases without ADD run
+   * then.
+   */
   readonly staged?: false
-  /** The directories of its devices. */
+  /** The directories that contain the device files of the plugin. */
   readonly devices?: readonly string[]
-  /** Creates objects that a host needs before the first ADD, such as the parent link of the containers' interfaces. */
+  /** Creates the objects that must exist on a host before the first ADD, such as the parent link of the interfaces. */
   readonly setUp?: (host: HostNamespace) => Promise<unknown>
-  /** Returns its configuration with as much work as possible, except IPv6. */
+  /** Returns a configuration that enables all functions of the plugin except IPv6. */
   readonly keys: (place: Place) => Record<string, unknown>
 }
 
@@ -40,27 +44,27 @@ export interface OtherPlugin extends AnyPlugin {
   readonly role: "delegating" | "device" | "loopback" | "ipam" | "chained"
 }
 
-/** The data that the shared cases need of an interface plugin and its network. */
+/** The facts about an interface plugin and its network that the shared cases need. */
 export interface InterfacePlugin extends AnyPlugin {
   readonly role: "interface"
   /**
-   * Whether the container's interface has another end on the host, which the result lists. Without one, DEL without the
-   * namespace leaves the interface to the kernel, which deletes it with its namespace.
+   * Whether the container's interface has a peer on the host, which the result lists. Otherwise, if the namespace is
+   * unknown, DEL leaves the interface to the kernel, which deletes it with the namespace.
    */
   readonly hasHostEnd: boolean
-  /** Whether it supports `ipMasq`, and enables the host's forwarding. */
+  /** Whether the plugin supports `ipMasq` and enables forwarding on the host. */
   readonly masquerades: boolean
-  /** Returns the network with only IPv4 addresses. `keys` replace or add top-level keys. */
+  /** Returns a network with only IPv4 addresses. `keys` replace or add top-level keys. */
   readonly network: (keys?: object) => NetworkKeys
-  /** Keys with which ADD changes everything that it can change on a host. */
+  /** Configuration keys with which ADD makes every change on the host that it can make. */
   readonly everything: object
-  /** Keys for addresses of both families, with a default route for each. */
+  /** Configuration keys for IPv4 and IPv6 addresses, with a default route for each family. */
   readonly dualStack: object
-  /** Keys for a default route of IPv4, and its form in the result. */
+  /** Configuration keys for an IPv4 default route, and that route in the result. */
   readonly defaultRoute: { readonly keys: object; readonly answered: { dst: string; gw?: string } }
-  /** Keys of another network that can have containers at the same time. */
+  /** Configuration keys of a second network that can have containers at the same time. */
   readonly neighbour: object
-  /** Keys of a network that shares nothing with this one, not even a bridge. */
+  /** Configuration keys of a network that shares nothing with this network, not even a bridge. */
   readonly stranger: object
   readonly subnet: string
   readonly gateway: string
@@ -68,7 +72,7 @@ export interface InterfacePlugin extends AnyPlugin {
   readonly pairs: readonly [AddressPair, AddressPair]
 }
 
-/** A configuration as it is written. */
+/** A network configuration as a user writes it. */
 export type NetworkKeys = Record<string, unknown> & { ipam: Record<string, unknown> }
 
 /** Addresses of two containers in one network. */

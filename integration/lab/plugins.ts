@@ -3,7 +3,7 @@ import type { Feature } from "./features.ts"
 import { addDevices, addUplink, gatewayBridge, labNetwork, pool, subnetFileOf, writeSubnetFiles } from "./networks.ts"
 import type { InterfacePlugin, Plugin, Role } from "./plugin-row.ts"
 
-/** The table. A plugin with a row here gets the shared cases. */
+/** The plugins by name. The shared cases run for each plugin in this table. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
     role: "interface",
@@ -51,7 +51,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
     masquerades: false,
     setUp: addUplink,
     ...labNetwork("vlan", { master: "uplink" }),
-    keys: (place) => ({ ...labNetwork("vlan", { master: "uplink" }).keys(place), vlanId: place.port - 8000 }), // one's own
+    keys: (place) => ({ ...labNetwork("vlan", { master: "uplink" }).keys(place), vlanId: place.port - 8000 }), // a different VLAN for each attachment
     everything: { ...labNetwork("vlan").dualStack, mtu: 1400 },
     like: "macvlan",
   },
@@ -99,7 +99,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
   dhcp: {
     role: "ipam",
     like: "static",
-    staged: false, // integration/dhcp has servers, daemons, and tests that kill verbs
+    staged: false, // the servers, daemons and tests that kill verbs are in integration/dhcp
     keys: () => ({ ipam: { type: "dhcp" } }),
   },
   static: {
@@ -131,29 +131,29 @@ const plugins: Readonly<Record<string, Plugin>> = {
   },
 }
 
-/** Returns the row of a plugin. Throws if the table has none. */
+/** Returns the entry of a plugin. Throws if the table has none. */
 export function pluginRow(name: string): Plugin {
   const plugin = plugins[name]
   if (!plugin) throw new Error(`Say in integration/lab/plugins.ts how "${name}" is configured`)
   return plugin
 }
 
-/** Returns the names of all plugins of the executable, or of those in some roles. */
+/** Returns the names of the plugins with one of these roles, or of all plugins if no role is given. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
   return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
 }
 
-/** Returns the kernel features that some plugin requires. */
+/** Returns all kernel features that at least one plugin requires. */
 export function neededByPlugins(): Feature[] {
   return pluginsAs().flatMap((name) => pluginRow(name).needs ?? [])
 }
 
-/** Returns the names of interface plugins, or of the `chosen` ones. */
+/** Returns the names of all interface plugins for which `chosen` returns true. */
 export function interfacePlugins(chosen: (plugin: InterfacePlugin) => boolean = () => true): string[] {
   return pluginsAs("interface").filter((name) => chosen(interfacePlugin(name)))
 }
 
-/** Returns the row of an interface plugin. Throws for another plugin. */
+/** Returns the entry of an interface plugin. Throws for other plugins. */
 export function interfacePlugin(name: string): InterfacePlugin {
   const plugin = pluginRow(name)
   if (plugin.role !== "interface") throw new Error(`"${name}" makes no interface`)

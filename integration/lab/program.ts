@@ -1,34 +1,36 @@
 import { constants } from "node:os"
 import { scaleTimeout } from "./wait-for.ts"
 
-/** The output of a program. `exitCode` is 128 + the signal's number after a signal, as in shells. */
+/** The output of a program. If a signal killed it, `exitCode` is 128 plus the signal's number, as in shells. */
 export interface Output {
   readonly stdout: string
   readonly stderr: string
   readonly exitCode: number
-  /** Wall time from start to end of the process, in milliseconds. */
+  /** The wall time from start to end of the process, in milliseconds. */
   readonly durationMs: number
-  /** Processor time in milliseconds, user and system, children included. Other load does not change it. */
+  /**
+   * The user and system CPU time of the process and its children, in milliseconds. It does not depend on the load of
+   * the machine.
+   */
   readonly cpuMs: number
 }
 
-/** The options of a program. */
 export interface ProgramOptions {
   /** The complete environment of the process, by default `programEnv`. */
   readonly env?: Readonly<Record<string, string>>
   /** The content of stdin, by default empty. */
   readonly input?: string | Uint8Array
-  /** The timeout after which the process is killed and the call throws, by default ten minutes. */
+  /** The time in milliseconds after which the process is killed and the call throws; by default ten minutes. */
   readonly timeoutMs?: number
 }
 
-/** The environment of the system programs that tests use: Debian's directories, and messages in English. */
+/** The environment of the system programs that tests run: Debian's directories, and messages in English. */
 export const programEnv: Readonly<Record<string, string>> = {
   PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
   LC_ALL: "C",
 }
 
-/** The error of a program with another exit code than 0. `message` contains the command line and the output. */
+/** The error for a program whose exit code is not 0. `message` contains the command line and the output. */
 export class ProgramError extends Error {
   override readonly name = "ProgramError"
   readonly output: Output
@@ -41,8 +43,8 @@ export class ProgramError extends Error {
 }
 
 /**
- * Runs a program until it exits with any exit code, without a shell. Throws if it cannot be started (`ENOENT`) or
- * exceeds its timeout.
+ * Runs a program without a shell and returns its output, whatever its exit code. Throws if the program cannot be
+ * started (`ENOENT`) or runs longer than `timeoutMs`.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const timeout = scaleTimeout(options.timeoutMs ?? 600_000)
@@ -68,7 +70,7 @@ export async function runProgram(command: readonly string[], options: ProgramOpt
   return { stdout, stderr, exitCode, durationMs, cpuMs }
 }
 
-/** Runs a program that must succeed. Throws `ProgramError` for another exit code than 0. */
+/** Runs a program. Throws `ProgramError` if its exit code is not 0. */
 export async function mustRun(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const output = await runProgram(command, options)
   if (output.exitCode !== 0) throw new ProgramError(command, output)
@@ -76,8 +78,8 @@ export async function mustRun(command: readonly string[], options: ProgramOption
 }
 
 /**
- * Starts a program that outlives its caller: in its own session, not a child of this process, and with closed streams.
- * A test runner kills the children of a test that exceeds its time limit, but not this program.
+ * Starts a program that outlives its caller: it has its own session, is not a child of this process, and has closed
+ * streams. So the test runner, which kills the children of a test after its time limit, does not kill this program.
  */
 export async function startDaemon(command: readonly string[]): Promise<void> {
   const program = Bun.spawn(["setsid", "--fork", ...command], {

@@ -4,7 +4,7 @@ import { connect } from "./cable.ts"
 import { chooseIptables, HostNamespace, type IptablesKind } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
 
-/** The packet filters that may contain a plugin's rules. The same cases run on each. */
+/** The packet filters that a plugin can write its rules to. The same cases run on each. */
 export const ruleBackends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { backend: "iptables" }, iptables: "nf_tables" },
@@ -13,18 +13,18 @@ export const ruleBackends = [
 
 export interface RuleBackend {
   readonly name: "nftables" | "iptables" | "iptables-legacy"
-  /** Keys of the configuration. */
+  /** Configuration keys that choose this packet filter. */
   readonly keys: object
-  /** The host's kind of `iptables`. */
+  /** The kind of `iptables` on the host. */
   readonly iptables: IptablesKind
 }
 
 /** The addresses of a host's uplink. */
 export const uplink = { ip: "203.0.113.1", ip6: "2001:db8:113::1" }
-/** The addresses of the other host at the end of the uplink. */
+/** The addresses of the machine at the other end of the uplink. */
 export const outside = { ip: "203.0.113.9", ip6: "2001:db8:113::9" }
 
-/** Connects a host by its uplink `up0` to another host, which has no route to the containers. */
+/** Connects a host through its uplink `up0` to another machine, which has no route to the containers. */
 export async function connectOutside(host: HostNamespace, name = "outside"): Promise<ContainerNamespace> {
   const other = await host.addContainer(name)
   await connect(
@@ -34,13 +34,13 @@ export async function connectOutside(host: HostNamespace, name = "outside"): Pro
   return other
 }
 
-/** Gives the other host routes to the containers. */
+/** Adds routes to the containers on the other machine. */
 export async function routeToContainers(other: Namespace): Promise<void> {
   await other.exec("ip", ["route", "add", "10.0.0.0/8", "via", uplink.ip])
   await other.exec("ip", ["-6", "route", "add", "fd00::/8", "via", uplink.ip6])
 }
 
-/** A host for the rules of one backend, with an uplink to another host. */
+/** A host with one kind of packet filter, connected by an uplink to another machine. */
 export class RuleLab implements AsyncDisposable {
   readonly host: HostNamespace
   readonly outside: Namespace
@@ -52,7 +52,7 @@ export class RuleLab implements AsyncDisposable {
     this.backend = backend
   }
 
-  /** Returns the parts of a lab. */
+  /** Creates a host, chooses its packet filter and connects it to another machine. */
   protected static async connected(backend: RuleBackend) {
     const host = await HostNamespace.create()
     await chooseIptables(host, backend.iptables)
@@ -64,7 +64,7 @@ export class RuleLab implements AsyncDisposable {
   }
 }
 
-/** Defines a test for each backend, each in its own lab. */
+/** Defines one test for each packet filter. `create` makes a new lab for each test. */
 export function testEachBackend<L extends RuleLab>(
   create: (backend: RuleBackend) => Promise<L>,
   name: string,
@@ -80,7 +80,7 @@ export function testEachBackend<L extends RuleLab>(
   }
 }
 
-/** A container with an interface plugin's attachment. */
+/** A container with an interface that an interface plugin created. */
 export class ConnectedPod {
   readonly namespace: ContainerNamespace
   /** The interface plugin's attachment. */
@@ -94,7 +94,7 @@ export class ConnectedPod {
     this.result = result
   }
 
-  /** "10.1.0.2" */
+  /** The container's address, like "10.1.0.2". */
   get ip(): string {
     return this.#addressAt(0)
   }

@@ -17,23 +17,24 @@ export interface PluginCall {
   readonly args?: string
   /** `CNI_PATH`; by default the directory of `bin`. */
   readonly path?: string
-  /** More variables. They override the ones above. */
+  /** Further environment variables. They override the fields above. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
   /**
-   * A command line that runs the plugin. The plugin's path follows as its last argument: `["prlimit", "--nofile=16"]`.
+   * A command that runs the plugin, such as `["prlimit", "--nofile=16"]`. The plugin's path is appended as last
+   * argument.
    */
   readonly under?: readonly string[]
 }
 
-/** A plugin's output. `json` is its parsed stdout, or `undefined` if that is empty or not JSON. */
+/** The output of a plugin. `json` is its parsed stdout, or `undefined` if stdout is empty or not JSON. */
 export interface PluginOutput extends Output {
   readonly json: unknown
 }
 
 /**
- * Runs a plugin inside the host namespace, and returns any answer. Its environment holds `CNI_*` as given and a PATH,
- * and nothing else. `durationMs` contains about a millisecond for entering the namespace.
+ * Runs a plugin inside the host namespace and returns its output, whatever its exit code. The environment contains only
+ * the given `CNI_*` variables and PATH. `durationMs` includes about a millisecond for entering the namespace.
  */
 export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<PluginOutput> {
   const [file = "", ...args] = [...(call.under ?? []), call.bin]
@@ -45,7 +46,7 @@ export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<
   return { ...output, json: parseJson(output.stdout) }
 }
 
-/** The whole environment of a call. A variable that the call does not carry is absent. */
+/** Returns the whole environment of a plugin call. A field that is undefined sets no variable. */
 export function pluginEnv(call: PluginCall): Record<string, string> {
   const variables: Record<string, string | undefined> = {
     CNI_COMMAND: call.verb,

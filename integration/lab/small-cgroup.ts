@@ -1,13 +1,13 @@
 import { existsSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 
-/** The memory that processes in a `SmallCgroup` have, in bytes. */
+/** The memory limit of the cgroup, in bytes. */
 const limit = 16 << 20
 
 /**
- * Makes a memory cgroup below that of the machine, prints its directory, and removes it when stdin ends. The hierarchy
- * is mounted here, in its own mount namespace, since not every root has one: version 2 where that has the controller,
- * else version 1.
+ * A shell script that creates a memory cgroup, prints its directory, and removes it when stdin ends. It mounts the
+ * cgroup hierarchy in its own mount namespace, because not every root file system has it mounted. It uses cgroup
+ * version 2 if that has the memory controller, else version 1.
  */
 const script = `set -e
 mount -t cgroup2 cgroup2 /mnt
@@ -30,11 +30,12 @@ mkdir /mnt/cni-test-$$
   cat >/dev/null
 )`
 
-/** Succeeds, and leaves nothing, where such a cgroup can be made. */
+/** A command that creates such a cgroup and removes it when stdin ends. It fails if the machine does not allow it. */
 export const smallCgroupCommand = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script] as const
 
 /**
- * A memory cgroup of 16 MB for processes of a test, removed at the end of the scope. Needs the feature `memory_cgroup`.
+ * A memory cgroup with a limit of 16 MB for processes of a test. Disposal removes it. Needs the feature
+ * `memory_cgroup`.
  */
 export class SmallCgroup implements AsyncDisposable {
   readonly #holder: Bun.Subprocess<"pipe", "pipe", "inherit">
@@ -45,7 +46,7 @@ export class SmallCgroup implements AsyncDisposable {
     this.#directory = directory
   }
 
-  /** Throws where the machine lets this process make none. */
+  /** Creates a cgroup. Throws if the machine does not allow it. */
   static async create(): Promise<SmallCgroup> {
     const holder = Bun.spawn([...smallCgroupCommand], { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
     const { value } = await holder.stdout.getReader().read()
@@ -54,12 +55,15 @@ export class SmallCgroup implements AsyncDisposable {
     return new SmallCgroup(holder, `/proc/${holder.pid}/root${directory}`)
   }
 
-  /** The file that moves a process there, also from another mount namespace. */
+  /**
+   * The file that moves a process into the cgroup when its ID is written to it. It works from other mount namespaces
+   * too.
+   */
   get door(): string {
     return `${this.#directory}/cgroup.procs`
   }
 
-  /** The most that its processes have used, in bytes. */
+  /** Returns the peak memory use of all processes in the cgroup, in bytes. */
   async peak(): Promise<number> {
     const names = ["memory.peak", "memory.max_usage_in_bytes"].map((name) => `${this.#directory}/${name}`)
     return Number(await readFile(names.find((name) => existsSync(name)) ?? "", "utf8"))

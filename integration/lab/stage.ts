@@ -8,32 +8,32 @@ import type { PluginCall } from "./run-plugin.ts"
 import type { Snapshot } from "./snapshot/diff.ts"
 import { takeSnapshot } from "./snapshot/snapshot.ts"
 
-/** The properties of an attachment that differ from container "eth0" on network "lab". */
+/** Properties of an attachment. By default it is interface "eth0" on network "lab". */
 export interface AttachOptions {
   readonly pod?: ContainerNamespace
   readonly ifName?: string
-  /** The name of the namespace by default. */
+  /** The container's ID, by default the name of its namespace. */
   readonly containerId?: string
   readonly network?: Network
-  /** From 0.3.0 on for chained plugins. */
+  /** The version of the configuration. Chained plugins need 0.3.0 or later. */
   readonly cniVersion?: string
-  /** More keys of the configuration; they win. */
+  /** Further configuration keys, which replace those of the plugin. */
   readonly keys?: Record<string, unknown>
-  /** The way to run the plugin, if it differs. */
+  /** Fields of the plugin call that differ from the defaults. */
   readonly call?: Partial<PluginCall>
 }
 
-/** An attachment that can be added. */
+/** An attachment that is ready for ADD. */
 export interface Attached {
   readonly pod: ContainerNamespace
   readonly ifName: string
-  /** The attachment of the stage's plugin. */
+  /** The attachment of the tested plugin. */
   readonly attachment: Attachment
-  /** The attachment of bridge, which created a chained plugin's interface; it has been added. */
+  /** The attachment of bridge, already added, that created the interface for a chained plugin; otherwise undefined. */
   readonly maker: Attachment | undefined
 }
 
-/** A host for the cases that every plugin shares. */
+/** A host and a plugin for the cases that run for every plugin. */
 export class Stage implements AsyncDisposable {
   readonly host: HostNamespace
   readonly plugin: string
@@ -48,7 +48,7 @@ export class Stage implements AsyncDisposable {
     return new Stage(await hostFor(plugin), plugin)
   }
 
-  /** A stage for a plugin on a host prepared by `hostFor`; it ends with the host. */
+  /** Returns a stage for a plugin on a host that `hostFor` prepared. Disposal removes that host. */
   static on(host: HostNamespace, plugin: string): Stage {
     return new Stage(host, plugin)
   }
@@ -57,14 +57,17 @@ export class Stage implements AsyncDisposable {
     return pluginRow(this.plugin).role
   }
 
-  /** The container's interface after ADD; undefined for plugins without one. */
+  /** Returns the name of the container's interface after ADD, or undefined for plugins that have none. */
   interfaceOf({ ifName }: Attached): string | undefined {
     return { interface: ifName, delegating: ifName, device: ifName, loopback: "lo", ipam: undefined, chained: ifName }[
       this.role
     ]
   }
 
-  /** An attachment; for a chained plugin bridge has been called, and its result is the configuration's `prevResult`. */
+  /**
+   * Prepares an attachment of the plugin. For a chained plugin it first runs ADD of bridge, and uses the result as
+   * `prevResult`.
+   */
   async attach(options: AttachOptions = {}): Promise<Attached> {
     const { network = "lab", cniVersion = newest, keys = {} } = options
     const ifName = options.ifName ?? (this.role === "loopback" ? "lo" : "eth0")
@@ -81,7 +84,10 @@ export class Stage implements AsyncDisposable {
     return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
-  /** Adds and deletes one attachment, so that the host has the objects that stay on purpose: a bridge, forwarding. */
+  /**
+   * Adds and deletes one attachment. Afterward the host has everything that stays on purpose, such as a bridge and
+   * enabled forwarding.
+   */
   async settle(network: Network = "lab"): Promise<void> {
     const { attachment, maker } = await this.attach({ network })
     await attachment.add()
@@ -94,14 +100,17 @@ export class Stage implements AsyncDisposable {
   }
 }
 
-/** A host with everything that these plugins need. */
+/** Creates a host with everything that these plugins need. */
 export async function hostFor(...plugins: readonly string[]): Promise<HostNamespace> {
   const host = await HostNamespace.create()
   for (const setUp of new Set(plugins.map((plugin) => pluginRow(plugin).setUp))) await setUp?.(host)
   return host
 }
 
-/** A host on which an interface plugin was used before, one container, and the snapshot to return to. */
+/**
+ * Creates a host on which an interface plugin has already added and deleted an attachment. Returns it with a new
+ * container and a snapshot.
+ */
 export async function usedHost(
   plugin: string,
 ): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {

@@ -59,7 +59,7 @@ test("a chain whose job may fail ends there, with the words of that job, and the
 test("chains run so many at a time", async () => {
   await using host = await HostNamespace.create()
   await using station = Station.open(host)
-  // Each waits until the other has made its file: one after the other would never end.
+  // Each job waits until the other has created its file, so the test would hang if they ran in sequence.
   const meet = (mine: string, other: string) => job(`cd /run/cni; : > ${mine}; until [ -e ${other} ]; do :; done`)
   const { outcomes } = await station.run([[meet("a", "b")], [meet("b", "a")]], 2)
   expect(outcomes.length).toBe(2)

@@ -5,10 +5,10 @@ import { compileProgram } from "./c-program.ts"
 import type { Namespace } from "./namespace.ts"
 import { programEnv } from "./program.ts"
 
-/** The program that sits in the namespace, see station.c. */
+/** The path of the program that runs the jobs in the namespace, see station.c. */
 export const stationProgram = join(import.meta.dir, "../../dist/lab/station")
 
-/** Compiles the station's program, and replaces the old one atomically: other test files may run that one. */
+/** Compiles the station's program, and replaces the old executable atomically because other test files may run it. */
 export async function buildStation(): Promise<void> {
   const built = `${stationProgram}.${process.pid}`
   mkdirSync(dirname(stationProgram), { recursive: true })
@@ -16,39 +16,39 @@ export async function buildStation(): Promise<void> {
   renameSync(built, stationProgram)
 }
 
-/** The resources that programs used. All but `ms` includes their own children. */
+/** The resources that one or more programs used. All fields except `ms` include the programs' children. */
 export interface Sample {
   /** Wall time from before the start to after the end. */
   readonly ms: number
   /** CPU time, user and system. */
   readonly cpuMs: number
-  /** The most memory that one process had resident. */
+  /** The largest resident set size of one process, in kilobytes. */
   readonly peakKb: number
   readonly faults: number
 }
 
-/** A program to run and measure: its argv, whole environment and stdin. */
+/** A program to run and measure: its arguments, whole environment and stdin. */
 export interface Job {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly input: string
-  /** The input is a JSON object. The output of the chain's previous job becomes its `prevResult`. */
+  /** Whether stdin is a JSON object that gets the output of the chain's previous job as `prevResult`. */
   readonly takesResult?: boolean
-  /** The executable's pages are dropped from the page cache first. */
+  /** Whether the executable's pages are dropped from the page cache before the start. */
   readonly cold?: boolean
 }
 
-/** The outcome. */
+/** The result of a job. */
 export interface Outcome extends Sample {
   readonly stdout: string
-  /** The words of a job that failed, where it may: the last of its chain. */
+  /** The error output of a failed job, the last of its chain. Only set if failures are allowed. */
   readonly failure?: string
 }
 
 /**
- * A process that stays in a namespace and runs jobs there. Entering the namespace is not part of any time, and
- * contenders in different namespaces can take turns. It is a small C program (station.c), because the kernel reports a
- * process's peak memory as at least its parent's at its start.
+ * A process that stays in a namespace and runs jobs there. Measured times do not include entering the namespace, and
+ * programs in different namespaces can take turns. It is a small C program (station.c), because the kernel counts a
+ * parent's peak memory as the initial peak of its child.
  */
 export class Station implements AsyncDisposable {
   readonly #process: ReturnType<typeof startProgram>
@@ -60,12 +60,12 @@ export class Station implements AsyncDisposable {
     this.#output = process.stdout[Symbol.asyncIterator]()
   }
 
-  /** Starts a station inside the namespace. */
+  /** Starts the program in the namespace. */
   static open(where: Namespace): Station {
     return new Station(startProgram(where))
   }
 
-  /** Runs one job. Throws if its exit code is not 0, because the duration of a failed job is meaningless. */
+  /** Runs one job and measures it. Throws if its exit code is not 0, because the time of a failed job means nothing. */
   async time(job: Job): Promise<Outcome> {
     const { outcomes } = await this.run([[job]])
     const [[outcome] = []] = outcomes
@@ -74,7 +74,7 @@ export class Station implements AsyncDisposable {
   }
 
   /**
-   * Runs chains of jobs, a number of them at a time. A chain ends with its first failure. Throws on a failure, unless
+   * Runs chains of jobs, several chains at a time. A chain ends with its first failure. Throws on a failure unless
    * failures are allowed.
    */
   async run(
@@ -120,7 +120,7 @@ export class Station implements AsyncDisposable {
   }
 }
 
-/** A job as station.c reads it. */
+/** Encodes a job in the format that station.c reads. */
 function encode({ command, env, input, takesResult, cold }: Job): (string | number)[] {
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
   const end = input.lastIndexOf("}")
@@ -128,7 +128,7 @@ function encode({ command, env, input, takesResult, cold }: Job): (string | numb
   return [cold ? 1 : 0, command.length, ...command, variables.length, ...variables, ...parts]
 }
 
-/** Undefined for a job that was not run: one before it has failed. */
+/** Decodes the result of a job. Returns undefined for a job that did not run because an earlier one failed. */
 function decode(job: Job, texts: readonly string[]): Outcome | undefined {
   const [ns = 0, cpuUs = 0, peakKb = 0, faults = 0, exitCode = -1] = texts.slice(0, 5).map(Number)
   const [stdout = "", stderr = ""] = texts.slice(5)
@@ -150,7 +150,9 @@ function startProgram(where: Namespace) {
   })
 }
 
-/** Programs that ran in sequence. With `ms` they ran concurrently, and `ms` is their total wall time. */
+/**
+ * Adds up the resources of programs that ran in sequence. For concurrent programs, pass their total wall time as `ms`.
+ */
 export function total(samples: readonly Sample[], ms = sum(samples.map((sample) => sample.ms))): Sample {
   return {
     ms,

@@ -2,14 +2,15 @@ import type { Attachment } from "./attachment.ts"
 import type { PluginCall, PluginOutput } from "./run-plugin.ts"
 import { TemporaryDirectory } from "./temporary-directory.ts"
 
-/** A call as strace(1) has seen it: how it ended, and a line for each system call that was requested. */
+/** A plugin call under strace(1): its output, and a line for each traced system call. */
 export interface Traced {
   readonly output: PluginOutput
   readonly text: string
 }
 
 /**
- * Runs a call of an attachment under strace(1), with expressions for its `-e`.
+ * Runs a plugin call under strace(1). `expressions` are the arguments of its `-e` options.
+ *
  * @example await runTraced(attachment, "DEL", ["trace=openat", "inject=openat:error=EIO:when=2"])
  */
 export async function runTraced(

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import type { Namespace } from "./namespace.ts"
 
-/** The value of a sysctl in a namespace, like `sysctl -n`; `key` is a path, like "net/ipv4/ip_forward". */
+/** Returns the value of a sysctl in a namespace, like `sysctl -n`; `key` is a path, like "net/ipv4/ip_forward". */
 export async function readSysctl(namespace: Namespace, key: string): Promise<string> {
   return (await namespace.exec("cat", [`/proc/sys/${key}`])).stdout.trim()
 }
@@ -11,7 +11,7 @@ export async function writeSysctl(namespace: Namespace, key: string, value: stri
   await namespace.exec("tee", [`/proc/sys/${key}`], { input: value })
 }
 
-/** The IPv4 settings of an interface that are not 0 in a kernel that has just started; <linux/inetdevice.h>. */
+/** The IPv4 settings of an interface whose default in the kernel is not 0; <linux/inetdevice.h>. */
 const ipv4Defaults: Readonly<Record<string, string>> = {
   accept_redirects: "1",
   arp_evict_nocarrier: "1",
@@ -23,11 +23,12 @@ const ipv4Defaults: Readonly<Record<string, string>> = {
 }
 
 /**
- * Gives a new namespace the kernel's own IPv4 settings. Without this it has the machine's (netdevice(7),
- * `net.core.devconf_inherit_init_net`), which forwards after docker, podman or kubelet have run.
+ * Sets the kernel's default IPv4 settings in a new namespace. By default the namespace copies the machine's settings
+ * (netdevice(7), `net.core.devconf_inherit_init_net`), which enable forwarding after docker, podman or kubelet have
+ * run.
  */
 export async function setIpv4Defaults(namespace: Namespace): Promise<void> {
-  // 2: a new namespace has the kernel's own settings. Only the machine's own namespace has this file.
+  // 2: a new namespace already has the kernel's defaults. The file exists only in the machine's own namespace.
   const inherit = "/proc/sys/net/core/devconf_inherit_init_net"
   if (existsSync(inherit) && readFileSync(inherit, "utf8").trim() === "2") return
   const ones = Object.entries(ipv4Defaults).map(([name, value]) => `*/${name}) wanted=${value} ;;`)

@@ -4,7 +4,8 @@ import { basename, join } from "node:path"
 import { FileDescriptor, isErrno, Open, tryLock } from "../../pkg/libc/mod.ts"
 
 /**
- * A directory that is deleted with its content at the end of the declaring scope.
+ * A directory that disposal deletes with its content.
+ *
  * @example await using directory = await TemporaryDirectory.create()
  */
 export class TemporaryDirectory implements AsyncDisposable {
@@ -18,14 +19,16 @@ export class TemporaryDirectory implements AsyncDisposable {
     this.#lock = lock
   }
 
-  /** Makes a directory under `parent`, by default the machine's temporary directory; its name begins with `label`. */
+  /**
+   * Creates a directory under `parent`, by default in the machine's temporary directory. Its name begins with `label`.
+   */
   static async create(label = "cni-test", parent = tmpdir()): Promise<TemporaryDirectory> {
     return new TemporaryDirectory(await mkdtemp(join(parent, `${label}-`)))
   }
 
   /**
-   * Creates a directory for much data: first removes directories of killed processes with this label. A process locks
-   * its directory for its whole life.
+   * Creates a directory for much data. First removes directories with the same label that killed processes left; a
+   * process holds a lock on its directory until it ends.
    */
   static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
     for (const name of await readdir(parent)) {
@@ -37,7 +40,7 @@ export class TemporaryDirectory implements AsyncDisposable {
     const lock = FileDescriptor.open(draft, Open.ReadOnly)
     tryLock(lock.fd)
     const path = join(parent, basename(draft).slice(1))
-    await rename(draft, path) // it has its name only with its lock: another process would remove it
+    await rename(draft, path) // renamed only after it is locked: another process removes unlocked directories
     return new TemporaryDirectory(path, lock)
   }
 
@@ -52,7 +55,7 @@ export class TemporaryDirectory implements AsyncDisposable {
   }
 }
 
-/** Opens a directory; `undefined` if another process has just removed it. */
+/** Opens a directory. Returns undefined if another process has just removed it. */
 function tryOpen(path: string): FileDescriptor | undefined {
   try {
     return FileDescriptor.open(path, Open.ReadOnly)

@@ -13,7 +13,7 @@ test("what is left out is printed and read back, among other output, with a seri
 test.each([
   [["vlan"], true],
   [["vrf", "vlan", "tap"], true],
-  [["vlan_filtering"], false], // another feature, whose name begins the same
+  [["vlan_filtering"], false], // another feature whose name begins with the same letters
   [["vrf"], false],
 ])("the pattern for vlan and dummy, and a test that needs %p: %p", (needs, isSelected) => {
   expect(new RegExp(titlesWith(["vlan", "dummy"])).test(titleWith("a test", needs))).toBe(isSelected)

@@ -1,20 +1,21 @@
 /**
- * Returns a time limit multiplied by `CNI_TEST_PATIENCE`; unchanged without the variable. An emulated machine is 20
- * times slower than a real one.
+ * Returns a time limit multiplied by `CNI_TEST_PATIENCE`, or unchanged if that variable is not set. An emulated machine
+ * is 20 times slower than a real one.
  */
 export function scaleTimeout(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }
 
-/** The usual time limit, before `scaleTimeout`. It is long, because it only ends tests that would hang. */
+/** The usual time limit, before `scaleTimeout`. It is long because it only ends tests that hang. */
 export const waitLimitMs = 60_000
 
-/** The pause between two evaluations of a condition. */
+/** The pause between two evaluations of a condition, in milliseconds. */
 const intervalMs = 10
 
 /**
- * Waits until `condition` gives something other than `false`, `undefined` or `null`, and returns it. A condition that
- * throws does not hold yet. Throws after `deadlineMs` with `what` in the message and the last error as its cause.
+ * Calls `condition` until it returns a value other than `false`, `undefined` or `null`, and returns that value. Calls
+ * it again if it throws. Throws after `deadlineMs` with `what` in the message and the last error as cause.
+ *
  * @example await waitFor(() => ping(pod, "10.1.0.1"), "the gateway answers")
  */
 export async function waitFor<T>(
@@ -39,8 +40,9 @@ export async function waitFor<T>(
 }
 
 /**
- * Returns the value of `work`, which a defect could keep from ending: a peer's answer, the end of a loop. Throws after
- * `deadlineMs` with `what` in the message.
+ * Returns the value of `work`. Throws after `deadlineMs` with `what` in the message. Use it for work that a defect
+ * could keep from ending: a server's answer, the end of a loop.
+ *
  * @example await within(reading, "the watch to end")
  */
 export async function within<T>(work: Promise<T>, what: string, deadlineMs = waitLimitMs): Promise<T> {

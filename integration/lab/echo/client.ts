@@ -1,5 +1,6 @@
 /**
- * Sends one message to an echo peer and prints its answer, a line of JSON. Exit code 1 when none comes in time.
+ * Sends one message to an echo peer and prints the answer as a line of JSON. Exits with code 1 if no answer arrives
+ * before the deadline.
  *
  *   bun integration/lab/echo/client.ts tcp|udp ADDRESS PORT MESSAGE DEADLINE_MS
  */
@@ -32,7 +33,7 @@ async function askUdp(hostname: string, port: number, message: string): Promise<
     socket: { data: (_, bytes) => resolve(bytes.toString()), error: (_, error) => reject(error) },
   })
   socket.send(message)
-  setInterval(() => socket.send(message), 1000) // a busy machine may drop one
+  setInterval(() => socket.send(message), 1000) // repeated, because a busy machine may drop a datagram
   return promise
 }
 

@@ -8,8 +8,9 @@ import type { EchoReply, Transport } from "./server.ts"
 export type { EchoReply, Transport } from "./server.ts"
 
 /**
- * A server inside a namespace that answers TCP and UDP messages with the addresses it saw, so that a test can judge
- * address translation from where it arrives.
+ * A server in a namespace that answers TCP and UDP messages with the source and destination addresses of the message. A
+ * test of address translation compares them.
+ *
  * @example
  * await using peer = await EchoPeer.start(internet, { address: "203.0.113.9" })
  * const { from } = await askEcho(pod, { transport: "udp", address: "203.0.113.9", port: peer.port })
@@ -24,7 +25,7 @@ export class EchoPeer implements AsyncDisposable {
     this.#stop = stop
   }
 
-  /** Starts a peer and waits until it listens. By default it uses all addresses and any free port. */
+  /** Starts a server and waits until it listens, by default on all addresses and any free port. */
   static async start(where: Namespace, at: { address?: string; port?: number } = {}): Promise<EchoPeer> {
     const command = [process.execPath, join(import.meta.dir, "server.ts"), at.address ?? "::", String(at.port ?? 0)]
     const [file = "", ...args] = where.commandLine(command)
@@ -53,8 +54,8 @@ export interface EchoQuestion {
 }
 
 /**
- * Sends a message from a namespace and returns the peer's answer. Throws `ProgramError` without an answer, or if the
- * connection fails.
+ * Sends a message from a namespace and returns the server's answer. Throws `ProgramError` if the connection fails or no
+ * answer arrives.
  */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
   const { stdout } = await from.exec(process.execPath, clientArgs(question, scaleTimeout(waitLimitMs)))

@@ -1,21 +1,22 @@
 /**
- * The echo peer: TCP and UDP on one port of one address. Prints the port in a line when it is ready.
+ * Answers TCP and UDP messages on one port of one address. Prints the port on a line when it is ready. Port 0 chooses a
+ * free port.
  *
- *   bun integration/lab/echo/server.ts ADDRESS PORT     (port 0: any)
+ *   bun integration/lab/echo/server.ts ADDRESS PORT
  */
-/** The echo peer's answer: the message, and both ends of the flow as the peer sees them. */
+/** The answer to a message: its text, and both ends of the connection as the server sees them. */
 export interface EchoReply {
   readonly message: string
-  /** The sender. Behind a masquerade this is the translating host. */
+  /** The source of the message. After masquerading this is an address of the translating host. */
   readonly from: { readonly address: string; readonly port: number }
-  /** The destination. Behind a port mapping this is the container. */
+  /** The destination of the message. After port mapping this is the container. */
   readonly to: { readonly address: string; readonly port: number }
 }
 
 /** The transports of the echo peer. */
 export type Transport = "tcp" | "udp"
 
-/** Returns an address without the IPv4-mapped prefix of dual-stack sockets. */
+/** Returns an address without the IPv4-mapped prefix that dual-stack sockets add. */
 function plainAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, "")
 }
@@ -52,12 +53,12 @@ if (import.meta.main) {
             socket.send(answer, fromPort, fromAddress)
             return
           } catch (error) {
-            if ((error as { code?: string }).code === "ECONNREFUSED") continue // an earlier answer was refused
-            console.error(`No way back to ${fromAddress}: ${error}`) // like a real server: the client waits in vain
+            if ((error as { code?: string }).code === "ECONNREFUSED") continue // the client refused an earlier answer
+            console.error(`No way back to ${fromAddress}: ${error}`) // the client gets no answer, as from a real server
             return
           }
       },
-      // A closed client refuses the answer. The server continues.
+      // A client that has closed its socket refuses the answer. The server continues.
       error() {},
     },
   })

@@ -1,5 +1,5 @@
 /**
- * One UDP flow that goes on and on: datagrams from one socket, a line on stdout for each answer.
+ * Sends datagrams from one socket until it is killed, and prints each answer on a line.
  *
  *   bun integration/lab/echo/udp-flow.ts ADDRESS PORT
  */
@@ -11,7 +11,9 @@ import type { EchoReply } from "./server.ts"
 
 const INTERVAL_MS = 20
 
-/** A flow whose answers identify its other end. The kernel sees the same addresses and ports all the time. */
+/**
+ * An endless UDP flow whose answers name the server that sent them. All datagrams have the same addresses and ports.
+ */
 export class UdpFlow implements AsyncDisposable {
   readonly #answers: string[] = []
   readonly #stop: () => Promise<void>
@@ -26,13 +28,13 @@ export class UdpFlow implements AsyncDisposable {
     }
   }
 
-  /** Waits until the answers come from a server on this port. Throws if they do not. */
+  /** Waits until the server on this port sends the answers. Throws after the time limit. */
   async answeredBy(port: number): Promise<void> {
     const isFrom = (line: string | undefined) => line !== undefined && (JSON.parse(line) as EchoReply).to.port === port
     await waitFor(() => isFrom(this.#answers.at(-1)), `the flow to be answered from port ${port}`)
   }
 
-  /** Waits until some packets have no answer. */
+  /** Waits until no more answers arrive. Throws after the time limit. */
   async unanswered(): Promise<void> {
     let count = -1
     await waitFor(async () => {

@@ -11,7 +11,7 @@ const link = getLink(route, process.argv[2] ?? "eth0")
 const mac = parse(link.mac.replaceAll(":", ""))
 const source = [...parse("fe80000000000000"), (mac[0] ?? 0) ^ 2, ...mac.slice(1, 3), 0xff, 0xfe, ...mac.slice(3)]
 
-// RFC 4861, 4.2: a default router for half an hour at this address, and a prefix for autoconfiguration
+// RFC 4861, 4.2: this address is a default router for half an hour and advertises a prefix for autoconfiguration
 const advertisement = parse(`
   86 00 0000  40 00 0708  00000000 00000000
   01 01 ${Buffer.from(mac).toString("hex")}

@@ -4,12 +4,13 @@ import { waitFor } from "../wait-for.ts"
 
 const program = (name: string) => join(import.meta.dir, `${name}.ts`)
 
-/** The prefix of the advertisements. */
+/** The prefix that the router advertisements announce. */
 export const advertised = "2001:db8:bad:"
 
 /**
- * Sends a router advertisement from a container, and waits until the host has processed it, accepted or not. The kernel
- * counts an advertisement before it processes it, but processes them in sequence, so two are sent.
+ * Sends a router advertisement from a container, and waits until the host has accepted or ignored it. The kernel counts
+ * an advertisement before it processes it, but processes all of them in sequence. So this function sends two and waits
+ * until the kernel has counted the second.
  */
 export async function advertiseRouter(from: Namespace, link: string, host: Namespace): Promise<void> {
   const before = await countAdvertisements(host)
@@ -23,12 +24,12 @@ async function countAdvertisements(host: Namespace): Promise<number> {
   return counts.reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-/** A growing list of sent and received frames of an interface as hexadecimal digits, until disposal. */
+/** The frames that an interface has sent and received so far, as hexadecimal digits. Recording ends with disposal. */
 export interface Recording extends AsyncDisposable {
   readonly frames: readonly string[]
 }
 
-/** Records an interface's frames from now on. Includes the VLAN tag if the interface itself does not insert it. */
+/** Starts recording an interface's frames. Includes a VLAN tag unless the interface itself inserts it. */
 export async function record(where: Namespace, link: string): Promise<Recording> {
   const command = where.commandLine([process.execPath, program("record"), link])
   const running = Bun.spawn(command, { stdin: "ignore", stdout: "pipe" })
@@ -55,7 +56,7 @@ export async function record(where: Namespace, link: string): Promise<Recording>
   }
 }
 
-/** Returns the routes and addresses that a namespace got from advertisements, as `ip` prints them. */
+/** Returns the routes and addresses that a namespace configured from router advertisements, as `ip` prints them. */
 export async function learnt(where: Namespace): Promise<string> {
   const routes = await where.exec("ip", ["-6", "route", "show", "proto", "ra"])
   const addresses = await where.exec("ip", ["-6", "-o", "address", "show", "dynamic"])

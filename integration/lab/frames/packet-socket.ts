@@ -4,10 +4,10 @@ import { engine } from "../../../pkg/engine/mod.ts"
 const AF_PACKET = 17
 const SOCK_RAW = 3
 const ETH_P_IPV6 = 0x86dd
-/** Frames of every protocol, including those that the interface sends. */
+/** The protocol number for frames of every protocol, including sent frames. */
 export const ETH_P_ALL = 3
 
-/** Opens a socket for the complete frames of one interface in the process's namespace. Throws if it cannot. */
+/** Opens a packet socket for one interface in the namespace of this process. The socket receives complete frames. */
 export function openPacketSocket(index: number, protocol: number = ETH_P_IPV6): number {
   const fd = engine.socket(AF_PACKET, SOCK_RAW, 0)
   const address = new DataView(new ArrayBuffer(20)) // struct sockaddr_ll

@@ -1,14 +1,14 @@
-/** The state of a namespace: comparable lines, free of counters, handles, indexes and times, by section. */
+/** The state of a namespace: for each section, lines without counters, handles, indexes and times. */
 export type Snapshot = { readonly [section: string]: readonly string[] }
 
-/** One line that came or went. */
+/** A line that was added (+) or removed (-). */
 export interface Change {
   readonly section: string
   readonly sign: "+" | "-"
   readonly line: string
 }
 
-/** The lines that came and went between two snapshots, in their order. */
+/** Returns the lines that were added and removed between two snapshots, in order. */
 export function diffSnapshots(before: Snapshot, after: Snapshot): Change[] {
   const sections = new Set([...Object.keys(before), ...Object.keys(after)])
   return [...sections].flatMap((section) =>
@@ -16,7 +16,7 @@ export function diffSnapshots(before: Snapshot, after: Snapshot): Change[] {
   )
 }
 
-/** Changes as text for humans, under a heading per section; "" when there is none. */
+/** Formats changes for a message, under a heading for each section. Returns "" if there are none. */
 export function formatChanges(changes: readonly Change[]): string {
   const bySection = Map.groupBy(changes, ({ section }) => section)
   return [...bySection]
@@ -24,7 +24,10 @@ export function formatChanges(changes: readonly Change[]): string {
     .join("\n")
 }
 
-/** Returns the shortest edit by longest common subsequence, after removing the common beginning and end. */
+/**
+ * Returns the shortest list of changes from `a` to `b`, by their longest common subsequence. Skips the common beginning
+ * and end first.
+ */
 function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "section">[] {
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++
@@ -50,7 +53,7 @@ function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "se
   return changes
 }
 
-/** `lengths[i][j]`: the length of the longest common subsequence of the lines `a[i…]` and `b[j…]`. */
+/** Returns a table whose `lengths[i][j]` is the length of the longest common subsequence of `a[i…]` and `b[j…]`. */
 function commonLengths(a: readonly string[], b: readonly string[]): number[][] {
   const lengths = Array.from({ length: a.length + 1 }, () => new Array<number>(b.length + 1).fill(0))
   for (let i = a.length - 1; i >= 0; i--) {

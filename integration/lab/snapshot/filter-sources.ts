@@ -1,9 +1,9 @@
 import type { Json, Source } from "./source.ts"
 
-/** Numbers that change without a change of the rule set. */
+/** JSON keys whose values change although the rule set does not. */
 const volatile = new Set(["handle", "packets", "bytes", "expires", "used"])
 
-/** A copy without handles and counts; the elements of sets and maps, which have no order, are sorted. */
+/** Returns a copy without handles and counters. Sorts the elements of sets and maps, which have no order. */
 function stable(value: unknown, key = ""): unknown {
   if (Array.isArray(value)) {
     const list = value.map((item) => stable(item))
@@ -21,7 +21,7 @@ function byText(a: unknown, b: unknown): number {
   return JSON.stringify(a) < JSON.stringify(b) ? -1 : 1
 }
 
-/** One line per table, chain, rule and set, and one per element, so that a diff names the element. */
+/** Returns a line for each table, chain, rule, set and element, so that a diff names the changed object. */
 function nftLines(object: Json): string[] {
   return Object.entries(object).flatMap(([kind, value]) => {
     const { family, table, name, chain, elem, ...rest } = value as Json
@@ -51,7 +51,7 @@ function iptables(program: string): Source {
   }
 }
 
-/** The packet filter, as `nft` and the `iptables` programs show it. */
+/** The packet filter's rules, as `nft` and the `iptables` programs print them. */
 export const filterSources: Readonly<Record<string, Source>> = {
   nftables,
   iptables: iptables("iptables-save"),

@@ -1,6 +1,6 @@
 import { type Json, leaves, parseList, type Source, words } from "./source.ts"
 
-/** Values that the kernel numbers, counts or negotiates without configuration. */
+/** JSON keys whose values the kernel numbers, counts or negotiates without configuration. */
 const volatile = new Set([
   ...["ifindex", "link_index", "link_netnsid", "operstate", "id", "no", "bridge_id", "root_id", "designated_port"],
   ...["hello_timer", "tcn_timer", "topology_change_timer", "gc_timer", "hold_timer", "message_age_timer"],
@@ -18,10 +18,10 @@ const volatile = new Set([
   ],
 ])
 
-/** Flags of a link or a route that follow the carrier. */
+/** Flags of links and routes that depend on the carrier. */
 const carrierFlags = new Set(["LOWER_UP", "NO-CARRIER", "RUNNING", "linkdown", "dead"])
 
-/** A copy without volatile keys and flags, to any depth. */
+/** Returns a copy without the keys and flags above, at every depth. */
 function stable(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(stable)
   if (typeof value !== "object" || value === null) return value
@@ -36,7 +36,10 @@ function configuredFlags(flags: readonly unknown[]): unknown[] {
   return flags.filter((flag) => !carrierFlags.has(String(flag)))
 }
 
-/** Link-local addresses and multicast routes that come with any link that is up, some of them seconds later. */
+/**
+ * Reports whether the kernel created an address or route by itself: it adds link-local addresses and multicast routes
+ * to every link that is up, some of them after seconds.
+ */
 function isKernelMade(object: Json): boolean {
   return /^(fe80:|ff00::\/8)/i.test(String(object.local ?? object.dst)) && object.protocol !== "static"
 }
@@ -79,7 +82,7 @@ function routes(family: "-4" | "-6"): Source {
 }
 
 function rules(family: "-4" | "-6"): Source {
-  // The kernel makes the rule for VRFs with the first one of a namespace, and keeps it.
+  // The kernel adds its rule for VRFs with the first VRF of a namespace, and never removes it.
   const isForVrfs = ({ priority, l3mdev }: Json) => priority === 1000 && l3mdev !== undefined
   return {
     command: ["ip", "-j", family, "rule", "show"],
@@ -90,17 +93,20 @@ function rules(family: "-4" | "-6"): Source {
   }
 }
 
-/** The sysctls that plugins write, and some that they must not. */
+/** The sysctls that plugins write, and some that plugins must not change. */
 const sysctls = [
   ...["ip_forward", "forwarding", "route_localnet", "rp_filter", "proxy_arp", "arp_notify", "arp_filter"],
   ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
 ]
 
-/** Runs grep(1), and again when it fails: the kernel may delete a link, and with it a directory, while it reads. */
+/**
+ * A script that runs grep(1), and runs it again if it fails: the kernel may delete a link's directory while grep reads
+ * it.
+ */
 const grepAgain =
   'for _ in 1 2 3 4 5; do text=$(grep "$@") && break; done; status=$?; printf "%s\\n" "$text"; exit $status'
 
-/** The values of `sysctls`, of the namespace and of each link. */
+/** The values of `sysctls` for the namespace and for each link. */
 const sysctlSource: Source = {
   command: [
     ...["sh", "-c", grepAgain, "sh"],
@@ -119,8 +125,8 @@ const sysctlSource: Source = {
 }
 
 /**
- * Links, addresses, routes of all tables, rules, bridge VLANs and queueing, as `ip`, `bridge` and `tc` show them;
- * sysctls.
+ * Links, addresses, routes of all tables, rules, bridge VLANs and queueing disciplines, as `ip`, `bridge` and `tc`
+ * print them, and sysctls.
  */
 export const networkSources: Readonly<Record<string, Source>> = {
   links,

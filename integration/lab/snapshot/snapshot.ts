@@ -11,8 +11,9 @@ import type { Source } from "./source.ts"
 const sources: Readonly<Record<string, Source>> = { ...networkSources, ...filterSources }
 
 /**
- * Everything a plugin may change in a namespace: links, addresses, routes and rules of all tables, queueing, packet
- * filter, sysctls, and for a host the files in `directories` (by default where plugins keep state).
+ * Returns everything that a plugin may change in a namespace: links, addresses, routes and rules of all tables,
+ * queueing disciplines, packet filter rules and sysctls. For a host it includes the files in `directories`, by default
+ * those where plugins keep state.
  */
 export async function takeSnapshot(
   namespace: Namespace,
@@ -26,14 +27,18 @@ export async function takeSnapshot(
   return Object.fromEntries([...ofSources, ...ofDirectories])
 }
 
-/** Empty marks of DELs, which stay until the interface is deleted; a test of one plugin of a chain has none. */
+/**
+ * The directory of DEL's empty marker files, each of which stays until its interface is deleted. A test of a single
+ * chained plugin does not delete the interface, so snapshots omit this directory.
+ */
 const DELETIONS = "/run/cni/deletions"
 
 /** The separator between the outputs of two programs. */
 const mark = "\u0001\n"
 
 /**
- * The sections of all sources. One shell runs their programs: to enter a namespace for each takes as long as they do.
+ * Returns the sections of all sources. One shell runs all programs, because entering the namespace takes as long as a
+ * program.
  */
 async function sourceSections(namespace: Namespace): Promise<(readonly [string, string[]])[]> {
   const present = Object.entries(sources).filter(
@@ -50,7 +55,7 @@ async function sourceSections(namespace: Namespace): Promise<(readonly [string, 
       durationMs: 0,
       cpuMs: 0,
     }
-    // A kernel without the subject is a fact about the namespace like any other.
+    // If the kernel lacks a feature, the program fails, and its error becomes the section's line.
     return [name, output.exitCode === 0 ? lines(output.stdout) : [new ProgramError(command, output).message]]
   })
 }
@@ -58,7 +63,8 @@ async function sourceSections(namespace: Namespace): Promise<(readonly [string, 
 const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
 
 /**
- * Throws, with a diff in the message, when anything changed between two snapshots except what `allowed` accepts.
+ * Throws with a diff if two snapshots differ. Ignores changes for which `allowed` returns true.
+ *
  * @example
  * const before = await takeSnapshot(host)
  * …
@@ -70,8 +76,8 @@ export function expectUnchanged(before: Snapshot, after: Snapshot, allowed?: (ch
 }
 
 /**
- * Everything in a directory, one line per entry: `path/`, `path = "content"` or `path -> target`. `root` is in front of
- * the paths when they are read, and not in the lines. A directory that does not exist has no lines.
+ * Lists everything in a directory, with a line for each entry: `path/`, `path = "content"` or `path -> target`. `root`
+ * is prepended to paths for reading, but is not in the lines. Returns no lines if the directory does not exist.
  */
 async function directoryLines(root: string, directory: string): Promise<string[]> {
   const all = await readdir(root + directory, { withFileTypes: true }).catch(() => [])

@@ -1,7 +1,10 @@
-/** One kind of state of a namespace: the program that prints it, and how its output becomes comparable lines. */
+/**
+ * One kind of state of a namespace: the command that prints it, and a function that makes comparable lines of the
+ * output.
+ */
 export interface Source {
   readonly command: readonly string[]
-  /** A program that may be missing on this machine; then there are no lines. */
+  /** Whether the program may be missing on this machine. Then the snapshot omits this section. */
   readonly optional?: boolean
   lines(stdout: string): string[]
 }
@@ -9,12 +12,12 @@ export interface Source {
 /** A JSON object of unknown shape. */
 export type Json = { readonly [key: string]: unknown }
 
-/** The JSON list that `ip -j` and similar commands print; they print nothing for an empty one. */
+/** Parses the JSON list that `ip -j` and similar commands print. They print nothing for an empty list. */
 export function parseList(stdout: string): Json[] {
   return JSON.parse(stdout.trim() || "[]") as Json[]
 }
 
-/** An object as `key value key value`, without the given keys; false and empty values are omitted. */
+/** Formats an object as `key value key value`, without the keys in `without` and without false and empty values. */
 export function words(object: Json, without: readonly string[] = []): string {
   return Object.entries(object)
     .filter(([key, value]) => !without.includes(key) && value !== false && !isEmpty(value))
@@ -22,7 +25,7 @@ export function words(object: Json, without: readonly string[] = []): string {
     .join(" ")
 }
 
-/** An object of objects as one `path value` pair per leaf. */
+/** Returns a line `path value` for each leaf of a nested object. */
 export function leaves(value: unknown, path = ""): string[] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [`${path} ${text(value)}`]
   return Object.entries(value).flatMap(([key, child]) => leaves(child, path === "" ? key : `${path}.${key}`))
