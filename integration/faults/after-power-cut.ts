@@ -11,15 +11,15 @@ import {
 } from "../lab/mod.ts"
 import { mountImage } from "./failing-disk.ts"
 
-/** The number of addresses in each of the two range sets. */
+/** The number of addresses in each of the two range sets, one for each IP family. */
 const capacity = 13
 const ranges = [[{ subnet: "10.67.0.0/28" }], [{ subnet: "fd67::/124", rangeEnd: "fd67::e" }]]
 export const ours = `${builtPlugins}/host-local`
-/** A directory that only this host sees. */
+/** The directory for the disk and its images. It is private to the host. */
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 
-/** host-local on a node, with a store on a given disk. */
+/** Runs host-local with a store in a given directory. */
 export class Leases {
   readonly #host: HostNamespace
   readonly #dataDir: string
@@ -41,7 +41,7 @@ export class Leases {
     return ips.map(({ address }) => address.replace(/\/.*/, ""))
   }
 
-  /** Calls ADD until one fails because the pool is full. Returns the addresses of each. */
+  /** Runs ADD until the pool is full. Returns the addresses that each ADD assigned. */
   async fill(): Promise<string[][]> {
     const got: string[][] = []
     for (;;) {
@@ -54,27 +54,27 @@ export class Leases {
     }
   }
 
-  /** Returns the content of the reservation files by address. */
+  /** Returns the content of the reservation files, by address. */
   reservations(): Map<string, string> {
     const directory = this.#host.file(`${this.#dataDir}/lab`)
     const names = readdirSync(directory).filter((name) => /^10\.|^fd67:/.test(name))
     return new Map(names.map((name) => [name, readFileSync(`${directory}/${name}`, "latin1")]))
   }
 
-  /** Returns the reservation files with wrong content. */
+  /** Returns the names of reservation files with invalid content. */
   torn(): string[] {
     return [...this.reservations().values()].filter((text) => !/^[\w-]+\r\neth0$/.test(text))
   }
 }
 
-/** A disk after a power cut, and the containers that the runtime considers alive. */
+/** The content of a disk after a power cut, and the containers that exist for the runtime. */
 export interface Cut {
   readonly image: string
-  /** Includes containers during an ADD or DEL. */
+  /** The IDs of these containers, including those with an ADD or DEL in progress. */
   readonly living: readonly string[]
 }
 
-/** Returns the number of torn reservations in an image. */
+/** Returns the number of reservation files with invalid content in an image. */
 export async function countTorn(host: HostNamespace, image: string): Promise<number> {
   const at = `${place}/looked-at`
   await mountImage(host, image, at)
@@ -83,7 +83,10 @@ export async function countTorn(host: HostNamespace, image: string): Promise<num
   return torn
 }
 
-/** Boots after a power cut. Returns the number of torn reservations. */
+/**
+ * Mounts the image and checks that host-local of this suite and the reference plugin assign no address twice. Returns
+ * the number of reservation files with invalid content.
+ */
 export async function comeBack(host: HostNamespace, { image, living }: Cut): Promise<number> {
   const at = `${place}/${image.replace(/.*\//, "")}`
   await mountImage(host, image, at)
@@ -93,7 +96,7 @@ export async function comeBack(host: HostNamespace, { image, living }: Cut): Pro
   const found = leases.reservations()
   const torn = leases.torn().length
 
-  // Runs upstream's plugin on the remains of the power cut.
+  // The reference plugin runs on a copy of the image.
   const go = new Leases(host, `${at}-go/networks`)
   const given = await go.add(theirs, "go")
   for (const address of given) equal(found.get(address), undefined)

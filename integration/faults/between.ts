@@ -4,7 +4,7 @@ import { CProgram, fail, type PluginOutput } from "../lab/mod.ts"
 
 let program: CProgram | undefined
 
-/** Builds the program `between` (`between.c`) for the tests of a file. Each file that uses `between` must call it. */
+/** Builds the program of `between.c` for the tests of a file. Each test file that uses `between` must call it. */
 export function useBetween(): void {
   beforeAll(async () => {
     program = await CProgram.build(join(import.meta.dir, "between.c"))
@@ -12,17 +12,17 @@ export function useBetween(): void {
   afterAll(() => program?.[Symbol.asyncDispose]())
 }
 
-/** The offset of `between`'s exit code if the program ended before its n-th system call. */
+/** The program adds this to its exit code if the plugin ended before its n-th system call. */
 export const endedBefore = 64
 
-/** Returns a command line for `PluginCall.under` that acts between the system calls of the program after it. */
+/** Returns a command for `PluginCall.under`. It runs a plugin and acts before the plugin's system call `at`. */
 export function between(at: number, how: string, ...words: readonly string[]): string[] {
   return [program?.path ?? "", String(at), how, ...words, "--"]
 }
 
 /**
- * Throws unless a call succeeded, or failed with one error that names the failed action. An error in our own code also
- * throws.
+ * Throws unless the plugin call succeeded, or failed with one error that names the failed action. A JavaScript error,
+ * such as a TypeError, is not accepted.
  */
 export async function expectClean(output: PluginOutput): Promise<void> {
   if (output.exitCode === 0) return

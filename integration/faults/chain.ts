@@ -23,17 +23,17 @@ import {
 /** The plugins of a network in the order in which a runtime calls them. */
 export interface Chain {
   readonly plugins: readonly { readonly type: string; readonly keys: object }[]
-  /** The indexes of the killed plugins. All by default. */
+  /** The indexes of the plugins that a test kills; by default all. */
   readonly killed?: readonly number[]
   readonly iptables?: IptablesKind
 }
 
-/** A host port, and a number that identifies a plugin's device or VLAN. */
+/** The place of all attachments in this file. */
 const place = { network: "lab", port: 8080 } as const
 
 /**
- * Returns the chain in which a plugin is killed, with as much work for it as possible. A chained plugin runs after
- * bridge.
+ * Returns the chain for tests that kill a plugin, with a configuration that enables as much as possible. A chained
+ * plugin runs after bridge.
  */
 export function chainOf(plugin: string): Chain {
   const row = pluginRow(plugin)
@@ -44,8 +44,8 @@ export function chainOf(plugin: string): Chain {
 }
 
 /**
- * Whether host-local leaves a change on purpose: its lock, its position in the pool, and its index when no call is in
- * progress.
+ * Reports whether host-local leaves a change on purpose: its lock, its position in the pool, and its index. Files of
+ * its index that exist only during a call return false.
  */
 function isTrace({ section, line }: Change): boolean {
   if (section !== "/var/lib/cni") return false
@@ -54,7 +54,7 @@ function isTrace({ section, line }: Change): boolean {
   )
 }
 
-/** A container on a host and its plugin chain. Compares the present state with the recorded one. */
+/** A host with one container and its plugin chain. Compares the present state with a recorded state. */
 export class ChainHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly chain: Chain
@@ -62,7 +62,7 @@ export class ChainHost implements AsyncDisposable {
   #pod: ContainerNamespace
   #before: Snapshot = {}
   #inside: Snapshot = {}
-  /** The last plugin's answer after all ADDs. */
+  /** The result of the last plugin after all ADDs. */
   answer: PluginResult | undefined
 
   private constructor(host: HostNamespace, pod: ContainerNamespace, chain: Chain) {
@@ -72,7 +72,7 @@ export class ChainHost implements AsyncDisposable {
     this.#role = pluginRow(chain.plugins[0]?.type ?? "").role
   }
 
-  /** Creates the host, and attaches a container once so that the objects that stay on purpose exist. */
+  /** Creates the host. Adds and deletes the container once, so that the objects exist that stay on purpose. */
   static async create(chain: Chain): Promise<ChainHost> {
     const host = await hostFor(...chain.plugins.map(({ type }) => type))
     if (chain.iptables) await chooseIptables(host, chain.iptables)
@@ -83,7 +83,9 @@ export class ChainHost implements AsyncDisposable {
     return scene
   }
 
-  /** Records the present state as expected, after delayed changes of the kernel, such as IPv6's routes. */
+  /**
+   * Records the present state as the expected one. Waits first for delayed changes by the kernel, such as IPv6 routes.
+   */
   async remember(): Promise<void> {
     await waitFor(async () => {
       const [before, inside] = [this.#before, this.#inside]
@@ -101,13 +103,13 @@ export class ChainHost implements AsyncDisposable {
     )
   }
 
-  /** Returns the attachments that a verb calls, in its order. DEL is in reverse. */
+  /** Returns the attachments in the order in which a runtime calls the verb: DEL in reverse. */
   calls(verb: PluginCall["verb"]): { at: number; attachment: Attachment }[] {
     const inOrder = this.#attachments.map((attachment, at) => ({ at, attachment }))
     return verb === "DEL" ? inOrder.reverse() : inOrder
   }
 
-  /** Adds the container by the plugins before `end`. Returns the input of the next one. */
+  /** Runs ADD of the plugins before index `end`. Returns the keys for the next plugin: `prevResult`. */
   async add(end = this.chain.plugins.length): Promise<object> {
     let input: object = {}
     for (const { attachment } of this.calls("ADD").slice(0, end)) {
@@ -117,7 +119,7 @@ export class ChainHost implements AsyncDisposable {
     return input
   }
 
-  /** Calls DEL of the whole chain. `keysOf` returns the configuration for a plugin. */
+  /** Runs DEL of the whole chain. `keysOf` changes the configuration of each plugin. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}, keysOf = (own: object): object => own): Promise<void> {
     for (const { attachment } of this.calls("DEL")) {
       const config = keysOf(attachment.config)
@@ -125,12 +127,12 @@ export class ChainHost implements AsyncDisposable {
     }
   }
 
-  /** Calls GC of the whole chain without valid attachments. */
+  /** Runs GC of the whole chain with an empty list of valid attachments. */
   async collect(): Promise<void> {
     for (const { attachment } of this.calls("GC")) await succeed(attachment.run("GC", nothingValid))
   }
 
-  /** Removes the container. Later calls concern another one. */
+  /** Removes the container. Later calls need `replaceContainer`. */
   async removeContainer(): Promise<void> {
     await this.host.removeContainer(this.#pod)
   }
@@ -138,22 +140,22 @@ export class ChainHost implements AsyncDisposable {
   async replaceContainer(): Promise<void> {
     this.#pod = await this.host.addContainer()
     if (this.#role === "loopback")
-      // After `lo` was up once, it keeps 127.0.0.1 when it goes down.
+      // Once `lo` was up, it keeps 127.0.0.1 when it goes down.
       for (const state of ["up", "down"]) await this.#pod.exec("ip", ["link", "set", "lo", state])
     this.#inside = await takeSnapshot(this.#pod)
   }
 
-  /** Whether the container's interface is a device of the host. */
+  /** Reports whether the plugin moves a device of the host to the container. */
   get movesDevice(): boolean {
     return this.#role === "device"
   }
 
-  /** Returns the differences on the host as text, or "" for none. */
+  /** Returns the differences on the host as text, or "" if there are none. */
   async hostChanges(isAllowed: (change: Change) => boolean = () => false): Promise<string> {
     return changes(this.#before, await takeSnapshot(this.host), (change) => isTrace(change) || isAllowed(change))
   }
 
-  /** Returns the differences in the container as text. */
+  /** Returns the differences in the container as text, or "" if there are none. */
   async containerChanges(): Promise<string> {
     return changes(this.#inside, await takeSnapshot(this.#pod), () => false)
   }
@@ -163,7 +165,7 @@ export class ChainHost implements AsyncDisposable {
   }
 }
 
-/** Keys of a GC without valid attachments. */
+/** The keys of a GC call for which no attachment is valid. */
 export const nothingValid = { "cni.dev/valid-attachments": [] }
 
 function changes(before: Snapshot, after: Snapshot, isAllowed: (change: Change) => boolean): string {

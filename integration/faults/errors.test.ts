@@ -21,7 +21,7 @@ beforeAll(async () => {
 })
 afterAll(() => faultAt[Symbol.asyncDispose]())
 
-/** Each plugin of the laboratory's table, and its other configurations. */
+/** The plugins of the lab's table, some of them with further configurations. */
 const subjects: Subject[] = [
   ...pluginsAs()
     .filter((plugin) => pluginRow(plugin).staged !== false)
@@ -37,22 +37,19 @@ const subjects: Subject[] = [
 
 const verbs: Verb[] = ["ADD", "DEL", "CHECK", "GC", "STATUS"]
 
-/** The share of the long form's points that runs; which they are is chosen by the seed. */
+/** The part of the long form's points that runs. The seed chooses these points. */
 const { from, to } = readShare()
 
 function isBetween(share: number): boolean {
   return from <= share && share < to
 }
 
-/**
- * The number of points that `npm test` tries of a verb; fewer for a plugin that is like another. Most of these run in
- * slow virtual machines.
- */
+/** The number of points that `npm test` tries for each verb. Most of these tests run in slow virtual machines. */
 const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 1, GC: 2, STATUS: 1 }
 const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
 /**
- * The number of candidates for each point: a call that happened only because the machine was busy, such as a second
- * poll(2), may not happen again.
+ * The number of spare candidates for each point. A system call that happened only because the machine was busy, such as
+ * a second poll(2), may not happen again.
  */
 const spares = 10
 
@@ -86,7 +83,7 @@ for (const subject of subjects) {
 
 const byIptables = { backend: "iptables" }
 
-/** Former bugs, by the points that showed them: the fault as an argument of `fault-at`, and the call. */
+/** Faults that once revealed a bug: the fault as an argument of `fault-at`, and the call. */
 const mended: (Pick<Subject, "plugin" | "keys"> & { verb: Verb; what: string; fault: RegExp; call: RegExp })[] = [
   { plugin: "bridge", verb: "ADD", what: "a request whose answer is lost", fault: /^lose/, call: /^sendto/ },
   { plugin: "bridge", verb: "DEL", what: "a list of which a part is lost", fault: /^fail:45:\d+:12$/, call: /^recv/ },

@@ -2,17 +2,17 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Chance, type HostNamespace, TemporaryDirectory } from "../lab/mod.ts"
 
-/** File systems of this kernel, and their minimum size. */
+/** The file systems under test and their minimum sizes. */
 export const fileSystems = { ext4: "64M", xfs: "320M" } as const
 
 /**
- * A disk of a host: a file system in a file. A copy of the file is the disk's content at that moment. The copy lacks
- * data that the kernel has not yet written, as after a power cut.
+ * A disk of a host: a file system in a file. A copy of the file is an image of the disk as after a power cut: it lacks
+ * the data that the kernel has not written yet.
  */
 export class FailingDisk implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
   readonly #host: HostNamespace
-  /** "loop3" */
+  /** The loop device, like "loop3". */
   readonly #device: string
 
   private constructor(directory: TemporaryDirectory, host: HostNamespace, device: string) {
@@ -21,7 +21,7 @@ export class FailingDisk implements AsyncDisposable {
     this.#device = device
   }
 
-  /** Creates a disk, and mounts it on a directory of the host. */
+  /** Creates a disk and mounts it on a directory of the host. */
   static async create(host: HostNamespace, fileSystem: keyof typeof fileSystems, at: string): Promise<FailingDisk> {
     await using stack = new AsyncDisposableStack()
     const directory = stack.use(await TemporaryDirectory.create("cni-power-cut", "/var/tmp"))
@@ -34,17 +34,17 @@ export class FailingDisk implements AsyncDisposable {
     return new FailingDisk(directory, host, device.replace("/dev/", ""))
   }
 
-  /** Copies the disk's present content as an image. */
+  /** Copies the disk to a new image, and returns its path. */
   async cut(number: number): Promise<string> {
     const image = this.#directory.join(`cut-${number}`)
     for (;;) {
       const before = this.#written()
       await this.#host.exec("cp", ["--sparse=always", this.#directory.join("disk"), image])
-      if (before === this.#written()) return image // otherwise the copy may have a later block without an earlier one
+      if (before === this.#written()) return image // a write during the copy could leave a later block without an earlier one
     }
   }
 
-  /** Copies the disk synchronously, so that nothing else of this process runs. */
+  /** Copies the disk as `cut` does, but synchronously: no other code of this process runs meanwhile. */
   cutNow(number: number): string {
     const image = this.#directory.join(`cut-${number}`)
     for (;;) {
@@ -55,7 +55,7 @@ export class FailingDisk implements AsyncDisposable {
     }
   }
 
-  /** Returns the statistics of completed and pending writes. */
+  /** Returns the kernel's counters of completed and pending writes. */
   #written(): string {
     const [, , , , writes, , sectors, , inFlight] = readFileSync(`/sys/block/${this.#device}/stat`, "utf8")
       .trim()
@@ -68,27 +68,31 @@ export class FailingDisk implements AsyncDisposable {
   }
 }
 
-/** Mounts an image in the host. The kernel replays its journal. */
+/** Mounts an image in the host. The kernel replays the journal of its file system. */
 export async function mountImage(host: HostNamespace, image: string, at: string): Promise<void> {
   await host.exec("mkdir", ["-p", at])
   await host.exec("mount", ["-o", "loop", image, at])
 }
 
 /**
- * Calls fsync(2) on another program's file. The journal then commits all file names, but not the data of other files.
+ * Calls fsync(2) on a file that is not host-local's. The journal then commits the names of all files, but not their
+ * data.
  */
 export async function syncAnother(host: HostNamespace, disk: string): Promise<void> {
   await host.exec("dd", ["if=/dev/zero", `of=${disk}/other`, "bs=4k", "count=4", "conv=fsync", "status=none"])
 }
 
-/** Writes a random part to the disk: names, some files of a store, or sometimes everything. */
+/**
+ * Makes the kernel write a random part of the cached data to the disk: all file names, some files of a store, or
+ * everything.
+ */
 export async function disturb(host: HostNamespace, chance: Chance, disk: string, store: string): Promise<void> {
   const index = tryList(host.file(join(store, ".index"))).map((name) => join(store, ".index", name))
   const files = tryList(host.file(store)).map((name) => join(store, name))
   const what = chance.below(12)
   if (what === 0) await host.exec("sync", ["--file-system", disk])
   else if (what < 7 || files.length === 0) await syncAnother(host, disk)
-  else await host.tryExec("sync", ["--data", chance.of(what < 10 ? files : index)]) // the file may be deleted
+  else await host.tryExec("sync", ["--data", chance.of(what < 10 ? files : index)]) // fails if the file was deleted
 }
 
 function tryList(directory: string): string[] {

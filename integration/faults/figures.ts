@@ -1,10 +1,10 @@
 import { afterAll } from "bun:test"
 import { tellFigure } from "../lab/mod.ts"
 
-/** Counts one try of a kind. An error of the try fails the test, and the try counts as failed. */
+/** Runs one try, and counts it as passed unless it throws. `what` is the heading under which it is counted. */
 export type Count = (what: string, act: () => Promise<void>) => Promise<void>
 
-/** Counts the tries of a test file by kind, and reports the figures at its end. */
+/** Returns a function that counts tries by heading. Reports the numbers after the last test of the file. */
 export function useTally(): Count {
   const figures = new Map<string, { tried: number; held: number }>()
   afterAll(async () => {

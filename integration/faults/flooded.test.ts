@@ -21,12 +21,12 @@ import {
 } from "../lab/mod.ts"
 import { expectClean } from "./between.ts"
 
-/** The number of pairs in a container: a list of its links does not fit into one answer of the kernel. */
+/** The number of veth pairs in a container. A list of its links does not fit into one message of the kernel. */
 const pairs = 60
 
 /**
- * Makes a container change links, addresses and routes without end. Lists of them are never consistent, and listeners
- * lose events. It ends with the container's namespace.
+ * Makes a container change its links, addresses and routes without end, until its namespace is deleted. Dumps are never
+ * consistent meanwhile, and listeners lose events.
  */
 async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Promise<void> {
   const numbers = Array.from({ length: pairs }, (_, at) => at)
@@ -39,7 +39,7 @@ async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Pr
     `address delete 192.0.2.${at}/32 dev a${at}`,
     `-6 address delete 2001:db8::${at}/128 dev a${at}`,
   ])
-  addresses.push("link add c0 type veth peer name d0", "link delete c0") // the one is quick, the other is not
+  addresses.push("link add c0 type veth peer name d0", "link delete c0") // all other lines are fast; these two are slow
   const [lines, log] = [directory.join("lines"), directory.join("rounds")]
   await Bun.write(lines, addresses.join("\n"))
   const loop = `while :; do ip -force -batch ${lines} >/dev/null 2>&1; echo >> ${log}; done`
@@ -77,7 +77,7 @@ for (const plugin of isLong ? flooded : ["bridge", "macvlan", "sbr"]) {
         await call(wild.attachment.check(added))
         await succeed(call(wild.attachment.run("DEL")))
         await call(wild.attachment.run("ADD"))
-        // GC of all that does not exist, in a host that has the wild one as well
+        // GC of an attachment that does not exist, in a host that has the flooded container too
         const valid = [{ containerID: wild.pod.name, ifname: "eth0" }]
         const stale = await stage.attach()
         await stale.attachment.add()

@@ -27,17 +27,17 @@ import { badDelegates, FuzzProgram } from "./garbage/program.fixture.ts"
 import { furnish, seeds } from "./garbage/seeds.fixture.ts"
 import { Tally } from "./garbage/tally.ts"
 
-/** The long form is watched by sanitizers, and so is this file in `npm run test:sanitized`. */
+/** Whether the program is built with sanitizers: in the long form and in `npm run test:sanitized`. */
 const isSanitized = isLong || builtPlugins === sanitizedPlugins
 const dist = join(import.meta.dir, "../../dist")
 
-/** The time limit of one of these tests in the long form. */
+/** The time limit of a test in the long form. */
 const longestMs = 7_000_000
 
-/** Cases in one process: a report of a sanitizer ends it. */
+/** The number of cases in one process. The process ends when a sanitizer reports a fault. */
 const chunk = 500
 
-/** A share of the long form has that many of its cases; which they are is chosen by the seed. */
+/** The part of the long form's cases that runs. The seed chooses these cases. */
 const { from, to } = readShare()
 const cases = (quick: number, long: number) => extent(quick, Math.ceil(long * (to - from)))
 
@@ -52,7 +52,7 @@ afterAll(async () => {
   await program[Symbol.asyncDispose]()
 })
 
-/** The cases, by their receiver. */
+/** The results, by the receiver of the garbage. */
 const tallies = {
   call: new Tally("garbage told to a plugin"),
   reading: new Tally("garbage among what a plugin reads"),
@@ -60,10 +60,10 @@ const tallies = {
   process: new Tally("garbage told to a plugin's process"),
 }
 
-/** The plugins that the kernel at hand has all for. */
+/** The plugins for which this kernel has all features. */
 const canAdd = pluginsAs().filter((name) => (pluginRow(name).needs ?? []).every((need) => hasFeature(need)))
 
-/** Runs cases, all of which must hold. */
+/** Runs cases. Throws if one fails. */
 async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): Promise<void> {
   const since = tally.broken
   for (let at = 0; at < cases.length; at += chunk) tally.add(await program.run(host, cases.slice(at, at + chunk)))
@@ -72,8 +72,8 @@ async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): P
 }
 
 /**
- * Returns the remains of an attachment after its deletion: everything in the container; on the host objects with its
- * name, a lease, or an end.
+ * Runs `act`, which deletes an attachment, and throws if something remains: any change in the container; on the host
+ * its name, a veth or a lease.
  */
 async function expectGone(stage: Stage, setup: PluginSetup, act: () => Promise<void>): Promise<void> {
   const before = [await takeSnapshot(stage.host), await takeSnapshot(setup.pod)] as const
@@ -87,7 +87,7 @@ async function expectGone(stage: Stage, setup: PluginSetup, act: () => Promise<v
   expectUnchanged(before[1], await takeSnapshot(setup.pod))
 }
 
-/** Cases of the corpus that are about this. */
+/** Returns the stored cases of a kind, for a plugin. */
 async function found(kind: string, plugin?: string): Promise<Case[]> {
   const all = await readCorpus()
   return all.filter((one) => one.kind === kind && (one.kind === "read" || one.plugin === plugin))
@@ -134,7 +134,7 @@ test(
     await using host = await HostNamespace.create()
     const valid = [...(await readRecorded()), ...seeds()]
     await run(host, tallies.read, [...valid, ...(await found("read"))])
-    const [times, round] = [cases(60, 16_000), 60] // of each at a time: some 3,500 cases in one process
+    const [times, round] = [cases(60, 16_000), 60] // for each input in one process: some 3,500 cases
     for (let done = 0; done < times; done += round) {
       const varied = { seed: seed + done, times: Math.min(round, times - done) }
       const since = tallies.read.broken
@@ -187,7 +187,7 @@ test.each(canAdd)(
   longestMs,
 )
 
-/** Runs a case as a process. Whether it was refused. */
+/** Runs a case as a process. Reports whether the plugin refused the call. */
 async function answer(host: HostNamespace, one: CallCase): Promise<boolean> {
   const [file, args] = program.inOwnRoot(join(builtPlugins, one.plugin))
   const input = Buffer.from(one.stdin, "latin1")

@@ -15,11 +15,11 @@ import { type Living, TwoNetworks } from "./two-networks.ts"
 
 const containers = extent(60, 500)
 const workers = extent(8, 16)
-/** The number of operations between two checks; the number in the long form. */
+/** The number of operations between two checks. */
 const steps = extent(150, 500)
 const stormMs = extent(0, 600_000)
 
-/** The host's objects of all attachments: rules, names of links' owners, leases, records. */
+/** Returns the objects on the host that belong to attachments: rules, link aliases, leases and records, as text. */
 async function traces(host: HostNamespace): Promise<string> {
   const script = [
     "nft -j list ruleset",
@@ -30,7 +30,7 @@ async function traces(host: HostNamespace): Promise<string> {
   return (await host.exec("sh", ["-c", script.join("; ").concat("; true")])).stdout
 }
 
-/** Returns how often each of these containers is named. */
+/** Returns for each of these containers how often its name occurs in the text. */
 function countOf(text: string, pods: readonly string[]): Map<string, number> {
   const counts = new Map(pods.map((pod) => [pod, 0]))
   for (const [id] of text.matchAll(/cnit-\d+-[0-9a-f]{8}-pod/g)) {
@@ -40,7 +40,7 @@ function countOf(text: string, pods: readonly string[]): Map<string, number> {
   return counts
 }
 
-/** The containers that do not have their own address, or that the host does not reach. */
+/** Returns messages about containers that lack their address or do not answer the host. */
 async function cutOff(host: HostNamespace, living: readonly Living[]): Promise<string> {
   const script = `while read -r pod address; do
     ip -n "$pod" -o -4 address show dev eth0 | grep -qF " $address/" || echo "$pod has no $address"
@@ -61,7 +61,7 @@ testWith(
     const before = await takeSnapshot(host)
 
     await runtime.addAll(workers)
-    // The objects of one undisturbed container: each container must have them.
+    // The number of objects of an undisturbed container: every container must have as many.
     const calm = countOf(
       await traces(host),
       runtime.living.map(({ pod }) => pod.name),
@@ -77,7 +77,7 @@ testWith(
       const end = performance.now() + stormMs
       do {
         await runtime.storm(workers, steps)
-        await runtime.collectedSince() // GC goes on beside the look
+        await runtime.collectedSince() // more GCs run during the check
         const { living } = runtime
         const text = await traces(host)
         const found = countOf(

@@ -11,7 +11,7 @@ const portMappings = [
 const ranges = [[{ subnet: "10.22.0.0/24" }], [{ subnet: "fd00:22::/64" }]]
 const sysctl = { "net.ipv4.conf.IFNAME.arp_filter": "1", "net.core.somaxconn": "512" }
 
-/** All features of a node's network, in one packet filter. */
+/** Returns a chain that enables all network features of a node, with one kind of packet filter. */
 function fullChain(backend: "nftables" | "iptables"): Chain["plugins"] {
   const keys = { bridge: "br-lab", isDefaultGateway: true, ipMasq: true, ipMasqBackend: backend, macspoofchk: true }
   return [

@@ -5,7 +5,7 @@ import { killAtCall, useKillAt } from "./killed.ts"
 
 useKillAt()
 
-/** The distance between two kills. */
+/** The number of system calls between two kills. */
 const step = extent(12, 1)
 
 test.each(["ADD", "DEL"] as const)(

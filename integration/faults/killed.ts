@@ -4,12 +4,12 @@ import { CProgram, isLong, type PluginOutput, seed, tellFigure } from "../lab/mo
 import { type Chain, ChainHost, nothingValid } from "./chain.ts"
 import { asBefore, type Recovery, recoveries } from "./recoveries.ts"
 
-/** The exit code of shells and `kill-at` for a program that SIGKILL ended. */
+/** The exit code of shells and of `kill-at` for a program that SIGKILL has ended. */
 const killedBySignal = 128 + 9
 
 let killAt: CProgram
 
-/** Builds the program that kills others. Each file that kills must call it. */
+/** Builds `kill-at`, which kills a plugin at a system call. Each test file that uses it must call this. */
 export function useKillAt(): void {
   beforeAll(async () => {
     killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
@@ -17,27 +17,27 @@ export function useKillAt(): void {
   afterAll(() => killAt[Symbol.asyncDispose]())
 }
 
-/** Returns the command line that kills a plugin at its nth system call, before the kernel runs it or after. */
+/** Returns the command that kills a plugin at its nth system call, before or after the kernel executes that call. */
 export function killAtCall(when: "before" | "after", nth: number): string[] {
   return [killAt.path, when, String(nth)]
 }
 
-/** A verb that is killed. */
+/** A verb during which plugins are killed. */
 export interface Killed {
   readonly verb: "ADD" | "DEL" | "GC" | "CHECK" | "STATUS"
-  /** The number of points that the quick form tries. 0 leaves the verb to the long form. */
+  /** The number of kills in `npm test`. 0 leaves the verb to the long form. */
   readonly quick: number
   /**
-   * The number of times the long form visits all system calls: two for before and after, six for each call with each
-   * recovery.
+   * How often the long form kills at every system call. 2 rounds kill before and after each call; 6 rounds combine each
+   * call with each recovery.
    */
   readonly rounds: number
 }
 
-/** The maximum number of rounds, to shorten the long form. */
+/** The maximum number of rounds. `CNI_FAULTS_ROUNDS` shortens the long form. */
 const roundsAtMost = Number(process.env.CNI_FAULTS_ROUNDS ?? recoveries.length)
 
-/** One system call of one plugin of a chain. */
+/** A system call at which a plugin is killed, and the steps that follow. */
 interface Point {
   readonly nth: number
   readonly when: "before" | "after"
@@ -45,13 +45,14 @@ interface Point {
 }
 
 /**
- * Returns the points of a call that makes `total` system calls: all of them, or some that are spread evenly and shifted
- * by the seed.
+ * Returns the points for a verb that makes `total` system calls: all calls in the long form, otherwise some that are
+ * spread evenly and shifted by the seed.
  */
 function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
   const point = (at: number, round: number): Point => ({
     nth: at + 1,
-    // Each call meets each recovery in six rounds, and both sides in two. No recovery always has the same side.
+    // Six rounds combine each call with each recovery, and two rounds with both sides. Each recovery occurs with both
+    // sides.
     when: (round + Math.floor(at / recoveries.length)) % 2 === 0 ? "before" : "after",
     recovery: recoveries[(at + round) % recoveries.length] as Recovery,
   })
@@ -62,10 +63,12 @@ function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
   }
   const step = total / quick
   const some = Array.from({ length: Math.min(quick, total) }, (_, n) => Math.floor(n * step + (seed % step)) % total)
-  return some.map((at, n) => point(at, n + seed + 5 * at)) // as many ways as points, in turn
+  return some.map((at, n) => point(at, n + seed + 5 * at)) // each point uses the next recovery
 }
 
-/** Runs a verb of the plugin at an index of the chain, after all calls that a runtime would make first. */
+/**
+ * Runs a verb up to the plugin at index `at`, after all earlier calls of a runtime. That plugin runs `under` a command.
+ */
 async function run(
   scene: ChainHost,
   verb: Killed["verb"],
@@ -87,12 +90,12 @@ async function run(
   throw new Error("no such plugin")
 }
 
-/** Whether a verb changes nothing, even if it is not killed. */
+/** Reports whether a verb changes nothing on the host. */
 function isReading(verb: Killed["verb"]): boolean {
   return verb === "CHECK" || verb === "STATUS"
 }
 
-/** A chain with killed plugins, and the outcome. */
+/** Kills plugins of a chain, and collects the failures. */
 class Killing implements AsyncDisposable {
   readonly #chain: Chain
   #scene: ChainHost
@@ -108,7 +111,7 @@ class Killing implements AsyncDisposable {
     return new Killing(chain, await ChainHost.create(chain))
   }
 
-  /** Kills the plugin at an index of the chain. */
+  /** Kills the plugin at an index of the chain at each point of a verb. */
   async kill(at: number, killed: Killed): Promise<void> {
     const { verb } = killed
     const total = await this.#countCalls(at, verb)
@@ -129,7 +132,9 @@ class Killing implements AsyncDisposable {
     }
   }
 
-  /** Counts the plugin's system calls without a kill, with everything present that the verb reads. */
+  /**
+   * Returns the number of system calls that the plugin makes for a verb, with every object present that the verb reads.
+   */
   async #countCalls(at: number, verb: Killed["verb"]): Promise<number> {
     if (isReading(verb)) await this.#addAll()
     const { exitCode, stderr, stdout } = await run(this.#scene, verb, at, killAtCall("before", 0))
@@ -145,7 +150,10 @@ class Killing implements AsyncDisposable {
     await this.#scene.remember()
   }
 
-  /** Returns the differences at the end, or undefined if the plugin ended before that system call. */
+  /**
+   * Kills the plugin at one point and runs the recovery. Returns the remaining differences, or undefined if the plugin
+   * ended before that system call.
+   */
   async #try(at: number, verb: Killed["verb"], { nth, when, recovery }: Point): Promise<string | undefined> {
     const { exitCode, stdout } = await run(this.#scene, verb, at, killAtCall(when, nth))
     if (exitCode !== killedBySignal && exitCode !== 0) return `ended with ${exitCode}: ${stdout}`
@@ -159,8 +167,8 @@ class Killing implements AsyncDisposable {
 }
 
 /**
- * Kills each plugin of a chain at system calls of some verbs. Reports the number of points that were tried and that
- * passed. Throws unless all passed.
+ * Kills each plugin of a chain at system calls of some verbs. Reports the numbers of tried and passed points. Throws
+ * unless all passed.
  */
 export async function killChain(what: string, chain: Chain, verbs: readonly Killed[]): Promise<void> {
   await using killing = await Killing.create(chain)

@@ -1,20 +1,20 @@
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 /**
- * Records the holder of each address by ADD's answers: from the answer of an ADD to the start of its DEL. A second
- * living holder is a violation, unless a saboteur removed the first one's reservation.
+ * Records which container has each address, from the result of ADD to the start of DEL. If two containers have the same
+ * address, that is a violation, unless a saboteur removed the first reservation.
  */
 export class Ledger {
   readonly #holders = new Map<string, string>()
   readonly #robbed = new Set<string>()
-  /** Addresses that two running containers received. */
+  /** Messages about addresses that two running containers have. */
   readonly violations: string[] = []
-  /** The number of duplicates after a saboteur removed the first reservation. No plugin could detect these. */
+  /** The number of duplicates after a saboteur removed the first reservation. No plugin can detect these. */
   robberies = 0
   /** The number of assigned addresses. */
   given = 0
 
-  /** Records these addresses of an ADD, with or without prefix length. */
+  /** Records the addresses of an ADD result, with or without prefix length. */
   hold(container: string, addresses: readonly string[]): void {
     for (const address of addresses.map(bare)) {
       this.given++
@@ -24,7 +24,7 @@ export class Ledger {
     }
   }
 
-  /** Releases the addresses of a container at the start of its DEL, or at its end. */
+  /** Releases the addresses of a container at the start of its DEL, or when it ends. */
   release(container: string): void {
     for (const [address, holder] of this.#holders) if (holder === container) this.#holders.delete(address)
   }
@@ -34,7 +34,7 @@ export class Ledger {
     this.#robbed.add(address)
   }
 
-  /** Checks whether `ip` shows one address in two of these containers. */
+  /** Records a violation if `ip` shows the same address in two of these containers. */
   async compare(host: HostNamespace, containers: readonly ContainerNamespace[]): Promise<void> {
     const script = 'for pod; do ip -n "$pod" -o address show scope global | sed "s|^|$pod |"; done'
     const pods = containers.map(({ name }) => name)

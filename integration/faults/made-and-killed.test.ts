@@ -7,7 +7,8 @@ import { asBefore } from "./recoveries.ts"
 useKillAt()
 
 /**
- * The calls that make a lasting interface, as strace(1) shows them; it does not decode messages into another namespace.
+ * Matches system calls that create a lasting interface, as strace(1) prints them. strace does not decode messages to
+ * another namespace.
  */
 const makes = /RTM_NEWLINK, nlmsg_flags=[^,]*NLM_F_CREATE|nlmsg_type=0x10 [^,]*, nlmsg_flags=[^,]*0x600|TUNSETPERSIST/
 
@@ -22,7 +23,7 @@ for (const plugin of pluginsAs("interface")) {
       const [add] = scene.calls("ADD")
       await add?.attachment.run("ADD", {}, { under: ["strace", "-qq", "-o", trace] })
       await scene.del()
-      const calls = (await Bun.file(trace).text()).split("\n").slice(1) // from after execve(2) on
+      const calls = (await Bun.file(trace).text()).split("\n").slice(1) // without execve(2)
       const nth = calls.findIndex((line) => makes.test(line)) + 1
       expect(nth).toBeGreaterThan(0)
       const { exitCode } = (await add?.attachment.run("ADD", {}, { under: killAtCall("after", nth) })) ?? {}

@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 
-/** Several resources at once: a plugin treats them alike. */
+/** The resources that are taken away together. A plugin behaves the same with and without them. */
 const together = [
   ["PR_SET_MDWE, which refuses new code", "32 MB of address space", "16 descriptors", "a stack of 256 KiB"].concat([
     "clocks that stand elsewhere",
@@ -62,7 +62,7 @@ for (const plugin of pluginsAs()) {
   })
 }
 
-/** Reports whether a call could not print anything, or succeeded, or reported its failure in one sentence. */
+/** Throws unless a plugin call succeeded, reported its failure in one sentence, or could not print anything. */
 async function expectClear(output: PluginOutput, isMute: boolean): Promise<void> {
   if (output.exitCode === 0) return
   if (isMute) {
@@ -77,8 +77,8 @@ async function expectClear(output: PluginOutput, isMute: boolean): Promise<void>
 }
 
 /**
- * Runs every verb without a resource. Each does its work or reports the failure, and an ADD that fails has changed
- * nothing.
+ * Runs every verb of a plugin without one resource. Each verb must succeed or report the failure, and a failed ADD must
+ * leave no change.
  */
 async function liveOrSay(plugin: string, name: string, mean: Mean): Promise<void> {
   const under = commandWithout([mean], launcher.path, plugin)
@@ -110,14 +110,14 @@ async function liveOrSay(plugin: string, name: string, mean: Mean): Promise<void
   })
   await run("DEL")
   await attachment.del()
-  await succeed(attachment.run("STATUS")) // it takes away what one has left that could not remove it
+  await succeed(attachment.run("STATUS")) // removes the remains that DEL could not remove
   expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
 }
 
 const lacks = Object.entries({ ...needed, ...refused })
 
 for (const [turn, plugin] of pluginsAs().entries()) {
-  // A sample for each plugin; together they have all.
+  // Each plugin gets a sample of the resources, and all plugins together get every resource.
   const sample = lacks.filter((_, at) => isLong || at % pluginsAs().length === turn)
   for (const [name, mean] of sample) {
     testPlugin(

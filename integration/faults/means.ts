@@ -13,7 +13,7 @@ import {
 const KiB = 1024
 
 /**
- * A way to run a plugin without a resource: a command line of the system's programs, and options of the program
+ * Runs a plugin without a resource: `tool` is a system program with arguments, `options` are options of the program
  * `launcher`.
  */
 export interface Mean {
@@ -21,15 +21,15 @@ export interface Mean {
   readonly options?: (plugin: string) => readonly string[]
 }
 
-/** Resources that a node may lack, by name. */
+/** Ways to run a plugin without a resource, by the name of the condition. */
 export type Means = Readonly<Record<string, Mean>>
 
 const launch = (...options: readonly string[]): Mean => ({ options: () => options })
 
-/** The plugins' directory is /opt/cni/bin. */
+/** A root directory in which the plugins are in /opt/cni/bin. */
 export const bareRoot = "a root with /proc, /sys, its data, the plugins, and a /tmp that holds no programs"
 
-/** Resources that no plugin needs. Without them everything must work. */
+/** Conditions under which every plugin must work completely. */
 export const needless: Means = {
   "PR_SET_MDWE, which refuses new code": launch("-m"),
   "32 MB of address space": { tool: ["prlimit", `--as=${32 * KiB * KiB}`] },
@@ -55,7 +55,7 @@ export const needless: Means = {
   },
 }
 
-/** Resources that some plugin needs for some of its work. Without one, the plugin must report it. */
+/** Conditions under which some plugins cannot do all of their work. Such a plugin must report the failure. */
 export const needed: Means = {
   "a closed stdin": launch("-c", "0"),
   "a closed stdout": launch("-c", "1"),
@@ -71,10 +71,10 @@ export const needed: Means = {
   "no netfilter": launch("-n", "12"),
 }
 
-/** The C library's own calls at the start and the end, when no program code can report an error. */
+/** System calls of the C library at the start and end of a program. No code of a plugin could report their failure. */
 const libraryCalls = ["execve", "arch_prctl", "exit_group"]
 
-/** Every system call, refused as a security module would. */
+/** Every system call, refused as by a security module. */
 export const refused: Means = Object.fromEntries(
   calls.amd64
     .filter((name) => !libraryCalls.includes(name))
@@ -84,22 +84,22 @@ export const refused: Means = Object.fromEntries(
     ]),
 )
 
-/** Returns the command line that runs a plugin without all of these. */
+/** Returns the command that runs a plugin under all of these conditions. */
 export function commandWithout(means: readonly Mean[], launcher: string, plugin: string): string[] {
   const tools = means.flatMap(({ tool }) => tool ?? [])
   return [...tools, launcher, ...means.flatMap(({ options }) => options?.(plugin) ?? [])]
 }
 
-/** Cases in which the plugin cannot write its answer. */
+/** Conditions under which a plugin cannot write its output. */
 export const mute: ReadonlySet<string> = new Set(["a closed stdout", "a full stdout"])
 
 /**
- * Calls every verb of a plugin for two attachments. Deletes one, and collects the other. `call` defines how the plugin
- * runs. Throws when a call fails, and when objects remain.
+ * Runs every verb of a plugin with two attachments, of which DEL deletes the first and GC the second. `call` defines
+ * how the plugin runs. Throws if a call fails or objects remain.
  */
 export async function liveWhole(plugin: string, call: Partial<PluginCall>): Promise<void> {
   await using stage = await Stage.create(plugin)
-  const first = await stage.attach({ call }) // on a host without earlier plugin calls; a bridge stays
+  const first = await stage.attach({ call }) // creates what stays on purpose, such as a bridge
   await first.attachment.add()
   await first.attachment.del()
   const [one, other] = [await stage.attach({ call }), await stage.attach({ call })]

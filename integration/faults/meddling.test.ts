@@ -21,7 +21,7 @@ import { between, endedBefore, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
-/** Commands of a container on its interface, with `ip -n POD` in front of each line. */
+/** The commands of a container that changes its interface. Each line follows `ip -n POD`, and IF is the interface. */
 const meddles: Readonly<Record<string, (other: ContainerNamespace) => string[]>> = {
   renames: () => ["link set IF down", "link set IF name gone0"],
   "takes down": () => ["link set IF down"],
@@ -41,7 +41,7 @@ const meddled = [
   ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
 ]
 
-/** The host's objects of this suite, in short: the numbers of links and rules, and the leases. */
+/** Returns the numbers of links and rules on the host, and its leases, as text. */
 async function look({ host }: Stage): Promise<string> {
   const files = "find /var/lib/cni /run/cni -type f | grep -v /.index/ | grep -v 'last_reserved_ip\\|/lock$' | sort"
   const links = "ip -o link | grep -v 'dev80\\|far80' | wc -l"
@@ -50,8 +50,8 @@ async function look({ host }: Stage): Promise<string> {
 }
 
 /**
- * Runs one call during which a container meddles before the n-th system call, and then deletes the remains. Returns
- * whether the call reached that point.
+ * Runs one verb. Before its n-th system call the container changes its interface. Then deletes the attachment. Reports
+ * whether the verb made that system call.
  */
 async function meddleOnce(
   stage: Stage,
@@ -72,20 +72,20 @@ async function meddleOnce(
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
   await at.maker?.del()
   await stage.host.removeContainer(pod)
-  // An interface that the container hid from DEL in another namespace is remembered until the kernel has ended the
-  // container's, in its own time.
+  // If the container moved its interface to another namespace, the record about it stays until the kernel has deleted
+  // the container's namespace, which takes some time.
   const isIdle = async () => {
     await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }))
     return (await look(stage)) === idle
   }
-  await waitFor(isIdle, "GC to leave nothing").catch(() => {}) // what is left is told by who compares it
+  await waitFor(isIdle, "GC to leave nothing").catch(() => {}) // the caller compares and reports differences
   return !ended
 }
 
-/** A stage has no devices for more attachments. */
+/** The maximum number of attachments on one host, which has no devices for more. */
 const triesOfStage = 8
 
-/** The distance between the tried calls; the first one depends on the seed. */
+/** The number of system calls between two tries. The first one depends on the seed. */
 const step = extent(60, 25)
 
 testPlugins(

@@ -28,13 +28,13 @@ import { useTally } from "./figures.ts"
 
 const count = useTally()
 
-/** The plugins whose ADD needs the namespace. */
+/** The plugins whose ADD enters the container's namespace. */
 const entering = [
   ...pluginsAs("interface", "delegating", "device", "loopback"),
   ...pluginsAs("chained").filter((plugin) => !["portmap", "firewall"].includes(plugin)),
 ]
 
-/** Creates things that are not network namespaces in a directory of the host; returns their paths. */
+/** Files that are not network namespaces. Each function creates one in a directory of the host and returns its path. */
 const impostors: Readonly<Record<string, (directory: string) => Promise<string>>> = {
   "a regular file": async (directory) => {
     await writeFile(join(directory, "file"), "")
@@ -118,7 +118,7 @@ const ownPaths: readonly {
     isGone: false,
     path: async ({ host }, directory) => {
       await writeFile(join(directory, "mount"), "")
-      await host.exec("mount", ["--bind", host.path, join(directory, "mount")]) // the host's alone
+      await host.exec("mount", ["--bind", host.path, join(directory, "mount")]) // mounted only in the host's mount namespace
       return join(directory, "mount")
     },
   },
@@ -171,7 +171,7 @@ testPlugins(
     const { host } = stage
     await stage.settle()
     const other = await stage.attach()
-    if (stage.role === "loopback") await new Attachment(host, other.pod, bridgeNetwork()).add() // as it has in life
+    if (stage.role === "loopback") await new Attachment(host, other.pod, bridgeNetwork()).add() // like a usual container, it has an interface besides `lo`
     await other.attachment.add()
     const one = await stage.attach()
     const before = await takeSnapshot(host)
@@ -188,7 +188,7 @@ testPlugins(
   },
 )
 
-/** Replaces a container's namespace by one that a user namespace owns. */
+/** Replaces a container's namespace by a namespace that a user namespace owns. */
 async function giveToUser(pod: ContainerNamespace): Promise<void> {
   await using directory = await TemporaryDirectory.create()
   const file = directory.join("pid")

@@ -1,26 +1,26 @@
 import { constants } from "node:os"
 import type { Chance } from "../lab/mod.ts"
 
-/** A system call of a plugin, as `fault-at` lists it. */
+/** A system call of a plugin, as `fault-at` prints it. */
 export interface Call {
   readonly number: number
-  /** The index of the call among those with the same number. */
+  /** The index of the call among the plugin's calls with the same number. */
   readonly nth: number
-  /** "netlink", "peek", "writing", "reading", "standard" for stdin, stdout and stderr, or "-". */
+  /** The kind of the call: "netlink", "peek", "writing", "reading", "standard" for stdin, stdout and stderr, or "-". */
   readonly sort: string
   /** A path, or the type of a netlink message. */
   readonly about: string
 }
 
-/** The promise of a failed ADD: the earlier state returns at once, or after DEL if the undo may fail too. */
+/** When the host must be as before a failed ADD: at once, or after DEL if the fault may affect the undo too. */
 export type Owed = "at once" | "after DEL"
 
-/** One fault at one call. */
+/** One fault at one system call. */
 export interface Point {
-  /** The fault in the syntax of `fault-at`. */
+  /** The fault as an argument of `fault-at`. */
   readonly fault: string
   readonly call: Call
-  /** The error that the plugin receives, if it must name one. */
+  /** The error that the plugin receives, if its message must contain the name. */
   readonly errno?: string
   readonly owed: Owed
 }
@@ -79,7 +79,7 @@ const names: Readonly<Record<number, string>> = {
 
 const disk = ["ENOSPC", "EDQUOT", "EROFS"]
 
-/** The kernel's possible errors of a call. A call without an entry gets the errors of any call. */
+/** The errors that each system call can return. Calls without an entry get `ofAnyCall`. */
 const errors: Readonly<Record<string, readonly string[]>> = {
   read: ["EIO", "EINTR"],
   write: ["EIO", "ENOSPC", "EDQUOT", "EINTR"],
@@ -122,7 +122,7 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   statfs: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   pidfd_open: ["EMFILE", "ENOMEM"],
-  // Calls that cannot fail, or whose errors have no reader.
+  // Calls that cannot fail, or whose errors nothing reads.
   arch_prctl: [],
   set_tid_address: [],
   exit_group: [],
@@ -132,14 +132,14 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   madvise: [],
 }
 const ofAnyCall = ["ENOMEM", "EPERM"]
-/** getpid, getppid, gettid */
+/** The numbers of getpid, getppid and gettid. */
 const cannotFail: ReadonlySet<number> = new Set([39, 110, 186])
-/** Errors for which messages have better words than the name. */
+/** Errors that messages describe in better words than their name. */
 const words: ReadonlySet<string> = new Set(["EEXIST", "ENODEV"])
 const ends = ["lose", "never"] as const
 const answers = ["changed", "changing", "short", "twice", "stray"] as const
 
-/** Returns the name of a call for messages. */
+/** Returns the name of a system call for messages. */
 export function nameOf({ number, about }: Call): string {
   return `${names[number] ?? `call ${number}`}${about === "" ? "" : ` (${about})`}`
 }
@@ -147,13 +147,13 @@ export function nameOf({ number, about }: Call): string {
 function plausible(call: Call): readonly string[] {
   const name = names[call.number] ?? ""
   if (cannotFail.has(call.number)) return []
-  // /proc/sys has no disk, and EIO means that a setting has no readable value.
+  // For /proc/sys, which has no disk, EIO means that a setting has no readable value.
   if (call.about.startsWith("/proc/sys") && name === "read") return ["ENOMEM", "EINTR"]
   if (call.about.startsWith("/proc/sys") && name === "write") return ["ENOMEM", "EINTR", "EIO"]
   // open(2) of a setting never returns EIO.
   if (call.sort !== "writing" && call.about.startsWith("/proc/sys") && name === "open")
     return ["EMFILE", "EACCES", "ENOMEM", "EINTR"]
-  // Settings without write permission have their own tests: for some, also DEL treats the refusal as no change.
+  // Missing write permission of settings has its own tests, because for some settings even DEL ignores the error.
   if (call.sort === "writing" && call.about.startsWith("/proc/sys")) return ["EMFILE", "ENOMEM", "EINTR", "EIO"]
   if (name === "open")
     return call.sort === "writing"
@@ -164,7 +164,8 @@ function plausible(call: Call): readonly string[] {
 }
 
 /**
- * Returns the refusals of a request. A plugin believes ENOENT and EEXIST, so only requests that create receive EEXIST.
+ * Returns the errors for a netlink request. A plugin may take ENOENT and EEXIST as facts, so only requests that create
+ * an object get EEXIST.
  */
 function refusalsOf({ about }: Call): readonly string[] {
   const [, type, flags = ""] = /^type (\d+) flags (\w+)/.exec(about) ?? []
@@ -172,17 +173,20 @@ function refusalsOf({ about }: Call): readonly string[] {
   return ["EBUSY", "EPERM", "ENOBUFS", "ENOMEM", ...(makes ? ["EEXIST", "ENODEV"] : [])]
 }
 
-/** Reports whether a call sends NFNL_MSG_BATCH_BEGIN, which has no answer. A refused transaction changes nothing. */
+/**
+ * Reports whether a call sends NFNL_MSG_BATCH_BEGIN. The kernel does not answer it, and a refused transaction changes
+ * nothing.
+ */
 function beginsTransaction({ about }: Call): boolean {
   return about === "type 16 flags 1"
 }
 
-/** Whether an error means that a setting has no readable value. */
+/** Reports whether the plugin takes an error to mean that a setting has no readable value. */
 function saysNoValue({ about }: Call, errno: string): boolean {
   return about.startsWith("/proc/sys") && (errno === "EIO" || errno === "EACCES")
 }
 
-/** Parses the calls in a list of `fault-at`. */
+/** Parses the system calls that `fault-at` prints. */
 export function parseCalls(list: string): Call[] {
   return [...list.matchAll(/^(\d+) (\d+) (\S+) (.*)$/gm)].map(([, number, nth, sort = "", about = ""]) => ({
     number: Number(number),
@@ -193,8 +197,8 @@ export function parseCalls(list: string): Call[] {
 }
 
 /**
- * Returns every error of every call, every fault of netlink requests and answers, and the permanent faults from a call
- * on.
+ * Returns a point for every error of every call and for every fault of netlink requests and answers. Some faults
+ * persist from their call on.
  */
 export function pointsOf(calls: readonly Call[], chance: Chance): Point[] {
   return calls.flatMap((call) => {

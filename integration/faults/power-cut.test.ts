@@ -17,7 +17,10 @@ import { disturb, FailingDisk, type fileSystems, syncAnother } from "./failing-d
 
 const cuts = extent(10, 100)
 const onDisks: (keyof typeof fileSystems)[] = isLong ? ["ext4", "xfs"] : ["ext4"]
-/** A runtime's state: attachments whose ADD was called and whose DEL was not answered. */
+/**
+ * Runs ADD and DEL in random order while `goesOn` returns true. `living` contains the attachments whose ADD was called
+ * and whose DEL has not returned.
+ */
 async function work(
   leases: Leases,
   chance: Chance,
@@ -53,8 +56,8 @@ async function cutOften(host: HostNamespace, disk: FailingDisk): Promise<Cut[]> 
         await disturb(host, chance, `${place}/disk`, `${place}/disk/networks/lab`)
       const before = [...living]
       const image = await disk.cut(done.length)
-      // One cut at least comes right after the journal had the names. Where a sync(2) of the machine came between,
-      // another does.
+      // The first image must contain file names without their data, which the journal has committed. If a sync(2) by
+      // the machine came first, try again.
       if (isFirst && (await countTorn(host, image)) === 0) continue
       done.push({ image, living: before.filter((name) => living.has(name)) })
     }

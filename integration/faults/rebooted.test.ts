@@ -21,7 +21,7 @@ import {
   testWith,
 } from "../lab/mod.ts"
 
-/** Chains with every plugin except dhcp, which needs a server. Each is its own network. */
+/** Chains that contain every plugin except dhcp, which needs a server. Each chain is a separate network. */
 const all: readonly (readonly string[])[] = [
   ["bridge", "tuning", "portmap", "firewall", "bandwidth", "sbr"],
   ["macvlan"],
@@ -35,13 +35,13 @@ const all: readonly (readonly string[])[] = [
   ["loopback"],
 ]
 const chains = isLong ? all : [["bridge", "tuning", "portmap"], ["flannel"]]
-/** Replaces the values of the table of plugins. */
+/** Configuration keys that replace those of the lab's table. */
 const own: Readonly<Record<string, object>> = {
-  ipvlan: { master: "card" }, // a master has ipvlans or macvlans
+  ipvlan: { master: "card" }, // an interface cannot have both ipvlans and macvlans
   dummy: { ipam: { type: "static", addresses: [{ address: "10.69.0.7/24" }] } },
 }
 
-/** Files of the first boot on the disk, for the second one. */
+/** The data that the first boot saves on the disk for the second. */
 interface Notes {
   readonly bootId: string
   readonly formers: readonly {
@@ -59,7 +59,7 @@ const diskDevice = () => {
   return `/dev/${name}`
 }
 
-/** The plugins of a chain for a container. */
+/** Returns the attachments of a chain to a container. */
 function attachmentsOf(host: HostNamespace, at: number, pod: Notes["formers"][number]["pod"]): Attachment[] {
   const ifName = chains[at]?.[0] === "loopback" ? "lo" : "eth0"
   return (chains[at] ?? []).map((type) => {
@@ -88,7 +88,7 @@ async function firstBoot(host: HostNamespace, notes: string): Promise<void> {
   await writeFile(notes, JSON.stringify({ bootId: bootId(), formers } satisfies Notes))
 }
 
-/** One chain in the second boot: its former container is deleted or collected, and a new one is added and deleted. */
+/** In the second boot, deletes the former container of one chain by DEL or GC, and adds and deletes a new one. */
 async function comeBack(host: HostNamespace, at: number, { pod, results }: Notes["formers"][number]): Promise<string> {
   const plugins = attachmentsOf(host, at, pod)
   for (const plugin of plugins) await succeed(plugin.run("STATUS"))
@@ -131,7 +131,7 @@ testWith(
         return (await host.exec("sh", ["-c", script])).stdout
       }
       const before = await traces()
-      expect(names.filter((name) => before.includes(name)).length).toBeGreaterThan(1) // leases, and flannel's record
+      expect(names.filter((name) => before.includes(name)).length).toBeGreaterThan(1) // leases and flannel's record
       const added = await Promise.all(formers.map((former, at) => comeBack(host, at, former)))
       const after = await traces()
       expect([...names, ...added].filter((name) => after.includes(name))).toEqual([])

@@ -1,11 +1,11 @@
 import { type Change, isLeftToKernel, waitFor } from "../lab/mod.ts"
 import type { ChainHost } from "./chain.ts"
 
-/** Steps that clean up after a killed call. */
+/** The steps that must restore the earlier state after a killed call. */
 export interface Recovery {
   readonly what: string
   readonly removesContainer?: true
-  /** Returns the remaining differences. */
+  /** Runs the steps. Returns the remaining differences. */
   recover(scene: ChainHost): Promise<string>
 }
 
@@ -15,8 +15,8 @@ export async function asBefore(scene: ChainHost): Promise<string> {
 }
 
 /**
- * Returns the differences after the container's end. The kernel deletes the namespace's objects with a delay. It does
- * not return a virtual device to the host.
+ * Returns the differences after the container has been removed. The kernel deletes the namespace's objects with a
+ * delay, and does not return a virtual device to the host.
  */
 async function afterContainer(scene: ChainHost): Promise<string> {
   const isDevice = (change: Change) => scene.movesDevice && isLeftToKernel("host-device", change)
@@ -29,14 +29,14 @@ async function afterContainer(scene: ChainHost): Promise<string> {
   return last.changes
 }
 
-/** Returns a configuration that could not add the same: without all optional keys, and with other addresses. */
+/** Returns a configuration that ADD could not have used: without all optional keys and with other addresses. */
 function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): object {
   const other = ipam as { type: string } | undefined
   const pool = other?.type === "host-local" ? { ranges: [[{ subnet: "10.99.0.0/24" }]] } : {}
   return { cniVersion, name, type, ...(other ? { ipam: { type: other.type, ...pool } } : {}) }
 }
 
-/** The steps after a killed call. The first is what a runtime does. */
+/** The recoveries. The first one does what a runtime does. */
 export const recoveries: readonly Recovery[] = [
   {
     what: "DEL",

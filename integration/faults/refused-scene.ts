@@ -13,22 +13,21 @@ import {
 } from "../lab/mod.ts"
 import type { Owed } from "./points.ts"
 
-/** The verbs with effects or checks. */
 export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS"
 
-/** A plugin, and its configuration if it differs from the table's. */
+/** A plugin, with configuration keys if they differ from those of the lab's table. */
 export interface Subject {
   readonly plugin: string
   readonly title: string
   readonly keys?: Record<string, unknown>
 }
 
-/** A host with an attachment on which a verb runs, and the expected state afterwards. */
+/** A host with an attachment for a verb, and the state that is expected afterward. */
 export class Scene implements AsyncDisposable {
   readonly stage: Stage
   readonly #verb: Verb
   readonly at: Attached
-  /** Stays when GC runs. */
+  /** An attachment that GC must keep. */
   readonly #kept: Attached | undefined
   #before: readonly Snapshot[] = []
   keys: Record<string, unknown> = {}
@@ -62,17 +61,19 @@ export class Scene implements AsyncDisposable {
     return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
   }
 
-  /** Whether GC undoes changes in a running container instead of leaving them to the kernel. */
+  /**
+   * Reports whether GC undoes changes in a running container itself. Otherwise the kernel does so with the namespace.
+   */
   get #collectsInside(): boolean {
     return ["interface", "delegating"].includes(this.stage.role)
   }
 
-  /** Creates the state that the verb needs. */
+  /** Creates the state in which the verb runs. */
   async prepare(): Promise<void> {
     if (this.#verb === "DEL" || this.#verb === "GC") await this.at.attachment.add()
   }
 
-  /** Checks the promise of the verb. `result` is its output after success. Returns the violations. */
+  /** Checks that the verb kept its promise. `result` is its output if it succeeded. Returns the violations as text. */
   async finish(result: string | undefined, owed: Owed = "at once"): Promise<string> {
     const { attachment } = this.at
     const said = ({ exitCode, stdout, stderr }: Output) => `exit code ${exitCode}: ${stdout} ${stderr}`
@@ -92,7 +93,7 @@ export class Scene implements AsyncDisposable {
     return ""
   }
 
-  /** Returns the differences from the initial state, or "" for none. */
+  /** Returns the differences from the initial state, or "" if there are none. */
   async difference(): Promise<string> {
     const after = await this.#snapshots()
     const changes = after.flatMap((snapshot, at) => diffSnapshots(this.#before[at] ?? {}, snapshot))
@@ -113,8 +114,8 @@ export class Scene implements AsyncDisposable {
 }
 
 /**
- * Whether a change is host-local's position in the pool, its lock or its index, by their own names. Other names are
- * leftovers.
+ * Reports whether a change is host-local's position in the pool, its lock or its index. Temporary names of these files
+ * return false, because they must not remain.
  */
 function isKeptOnPurpose(change: Change): boolean {
   return (

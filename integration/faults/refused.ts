@@ -4,22 +4,24 @@ import { builtPlugins, Chance, type CProgram, type Output, pluginEnv, seed, Temp
 import { nameOf, type Point, parseCalls, pointsOf } from "./points.ts"
 import { Scene, type Subject, type Verb } from "./refused-scene.ts"
 
-/** The number of points between two comparisons, which are slow. After a difference each point is tried alone. */
+/**
+ * The number of points between two comparisons, because a comparison is slow. After a difference, each of these points
+ * is tried alone.
+ */
 const between = 32
 
-/** The output of a call with a fault, and whether the fault occurred. */
+/** The output of a call, and whether the fault occurred. */
 interface Tried extends Output {
   readonly fired: boolean
 }
 
-/** Tries fault points of one verb of one plugin on a stage. */
+/** Tries the points of one verb of one plugin. */
 export class Refused implements AsyncDisposable {
   readonly #subject: Subject
   readonly #verb: Verb
   readonly #faultAt: CProgram
   readonly #directory: TemporaryDirectory
   #scene: Scene
-  /** The output of the last call. */
   #said = ""
 
   private constructor(subject: Subject, verb: Verb, faultAt: CProgram, directory: TemporaryDirectory, scene: Scene) {
@@ -53,7 +55,7 @@ export class Refused implements AsyncDisposable {
     return { ...output, fired: (await readFile(log, "utf8")).startsWith("fired") }
   }
 
-  /** Tries the points until `most` faults have occurred. Returns a text for each violation. */
+  /** Tries points until `most` faults have occurred. Returns a message for each violation. */
   async try(points: readonly Point[], most = points.length): Promise<{ tried: number; failures: string[] }> {
     const failures: string[] = []
     let tried = 0
@@ -83,14 +85,14 @@ export class Refused implements AsyncDisposable {
     return { tried, failures }
   }
 
-  /** Returns a scene without remains: this one after DEL, or a new one. */
+  /** Returns a scene without remains: this scene after DEL, or a new one. */
   async #clean(): Promise<void> {
     if ((await this.#scene.difference()) === "") return
     await this.#scene[Symbol.asyncDispose]()
     this.#scene = await Scene.create(this.#subject, this.#verb)
   }
 
-  /** Returns the immediate violations, or undefined if the fault did not occur. */
+  /** Tries one point. Returns the violations that show at once, or undefined if the fault did not occur. */
   async #tryOne(point: Point): Promise<string | undefined> {
     try {
       await this.#scene.prepare()
@@ -110,16 +112,18 @@ export class Refused implements AsyncDisposable {
   }
 }
 
-/** Our codes of the specification, upstream's 0 and 8, and the code of all other errors. */
+/**
+ * The codes of the specification that this suite uses, 0 and 8 of the reference plugins, and 999 for all other errors.
+ */
 const codes = [0, 1, 4, 5, 6, 7, 8, 11, 50, 999]
 
-/** Returns the faults of a call's exit code and output, or "". */
+/** Returns the protocol errors in a call's exit code and output, or "" if there are none. */
 function wrongAnswer({ exitCode, stdout, stderr }: Output, { call, errno }: Point): string {
   const quoted = `exit code ${exitCode}, ${stdout.trim().slice(0, 600)} ${stderr.trim().slice(0, 600)}`
   if (exitCode === 0) return ""
   if (exitCode !== 1) return `it ended with ${quoted}`
   if (errno === "EINTR") return `a signal is no reason to fail: ${quoted}`
-  if (stdout === "" && call.number === 1) return "" // the plugin could not write the answer
+  if (stdout === "" && call.number === 1) return "" // the fault prevented the output
   let error: { code?: unknown; msg?: unknown; details?: unknown }
   try {
     error = JSON.parse(stdout)

@@ -10,15 +10,16 @@ import {
   testPlugin,
 } from "../lab/mod.ts"
 
-/** The plugins that are tried on a host that is a user namespace with a network, mounts and its own files. */
+/** The plugins under test. The host is a user namespace with its own network, mounts and files. */
 const plugins = ["bridge", "ptp", "macvlan", "tap", "loopback", "portmap", "firewall", "bandwidth", "sbr", "tuning"]
 
-/** Host state that may be left, on `fd` 1. */
+/** A command that prints the state of the host that must not change. */
 const look = "ip -o link | wc -l; nft list ruleset | grep -c comment; find /var/lib/cni /run/cni -name '10.22.*'"
 
 /**
- * The life of one attachment as a script: a plugin's verbs, after bridge's ADD where it comes after others, each answer
- * in its own file. Without prevResult a configuration ends in a key, so that the shell can add one.
+ * Returns a script that adds, checks and deletes one attachment of a plugin. For a chained plugin it first runs ADD of
+ * bridge. It writes each output to a file. The configuration without prevResult lacks its closing brace, so that the
+ * shell can add prevResult.
  */
 function scriptOf(plugin: string, directory: string, keys: object): string {
   const common = { cniVersion: newest, name: "lab" }
@@ -58,7 +59,7 @@ function scriptOf(plugin: string, directory: string, keys: object): string {
   `
 }
 
-/** Runs such a script, in a user namespace that has one user. */
+/** Runs the script in a user namespace with a single user. */
 async function live(plugin: string, directory: TemporaryDirectory, keys: object) {
   const script = scriptOf(plugin, directory.path, keys)
   const { stderr } = await runProgram(["unshare", "-Ur", "-n", "-m", "sh", "-c", script])

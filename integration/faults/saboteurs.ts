@@ -6,20 +6,23 @@ import type { Gate } from "./gate.ts"
 import type { Ledger } from "./ledger.ts"
 import { bridges, uplink } from "./storm-networks.ts"
 
-/** The targets of saboteurs. */
+/** The objects that saboteurs disturb. */
 export interface Scene {
   readonly host: HostNamespace
   readonly ledger: Ledger
-  /** Serializes changes of firewalld. */
+  /** Allows only one change of firewalld at a time. */
   readonly firewalld: Gate
-  /** Returns the containers whose interfaces may be renamed. Interfaces of the Go plugins are known only by name. */
+  /** Returns the containers whose interfaces may be renamed. The Go plugins know their interfaces only by name. */
   readonly pods: () => readonly ContainerNamespace[]
 }
 
-/** Ends a temporary change of a saboteur. */
+/** Ends a temporary change. */
 export type Ending = () => Promise<unknown>
 
-/** A way to disturb the plugins. `number` selects an existing object. Returns the end of a temporary change. */
+/**
+ * A change by another program that disturbs plugins. `number` selects the object to change. If the change is temporary,
+ * `act` returns the function that ends it.
+ */
 interface Saboteur {
   readonly what: string
   readonly act: (scene: Scene, number: number) => Promise<Ending | unknown>
@@ -27,9 +30,12 @@ interface Saboteur {
 
 const stores = "/var/lib/cni/networks"
 const filler = "/var/lib/cni/filler"
-/** The name prefix of a renamed bridge. */
+/** The prefix of the name of a renamed bridge. */
 export const renamedBridge = "old-"
-/** Several words are not a reservation. The file then belongs to an operator, who keeps the address. */
+/**
+ * The content of a file that is not a reservation, because it has several words. The file then belongs to an operator,
+ * and the address stays reserved.
+ */
 export const nonsense = "this is not a lease\n"
 
 const any = <T>(values: readonly T[], number: number) => values[number % values.length]
@@ -40,13 +46,13 @@ async function linksLike(host: HostNamespace, pattern: RegExp): Promise<string[]
   return links.map(({ ifname }) => ifname).filter((name) => pattern.test(name))
 }
 
-/** Returns the paths of the files of all stores, or of one directory, as the host sees them. */
+/** Returns paths, as the host sees them, of files in all stores or in one directory. */
 async function filesIn(host: HostNamespace, directory: string, pattern: RegExp): Promise<string[]> {
   const names = await readdir(host.file(directory), { recursive: true }).catch(() => [] as string[])
   return names.filter((name) => pattern.test(name)).map((name) => join(directory, name))
 }
 
-/** Changes one file, unless it was just deleted, or the disk is full or read-only. */
+/** Changes one file. Ignores errors because the file was deleted, or the disk is full or read-only. */
 async function toFile(
   { host }: Scene,
   number: number,
@@ -70,20 +76,19 @@ const rename = async (run: (words: string[]) => Promise<unknown>, from: string, 
 const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", words)
 
 /**
- * Reloads firewalld. Restarts it if its own rules were flushed, because it then cannot delete its table. It exits if
- * they are flushed during its start.
+ * Reloads firewalld. Restarts it if its own rules were flushed, because it cannot delete its table then. It exits if
+ * they are flushed while it starts.
  */
 export async function reload(host: HostNamespace): Promise<void> {
   const isReloaded = async () => (await host.tryExec("firewall-cmd", ["--reload"])).exitCode === 0
   const restart = async () => {
-    await stopFirewalld(host).catch(() => undefined) // it may have ended
+    await stopFirewalld(host).catch(() => undefined) // it may have exited
     await runFirewalld(host)
     return true
   }
   await waitFor(async () => (await isReloaded()) || (await restart()), "firewalld to run", 240_000)
 }
 
-/** The saboteurs. */
 export const saboteurs: readonly Saboteur[] = [
   { what: "flush all of nf_tables", act: ({ host }) => host.tryExec("nft", ["flush", "ruleset"]) },
   {
@@ -136,7 +141,7 @@ export const saboteurs: readonly Saboteur[] = [
       }),
   },
   {
-    what: "empty a lease", // it is restored, unless the index was destroyed too
+    what: "empty a lease", // restored, unless the index was destroyed too
     act: (scene, number) =>
       toFile(scene, number, leases, (path) => {
         scene.ledger.rob(path.replace(/.*\//, ""))
@@ -180,7 +185,7 @@ export const saboteurs: readonly Saboteur[] = [
     what: "fill the disk",
     act: async ({ host }) => {
       await host.tryExec("dd", ["if=/dev/zero", `of=${filler}`, "bs=64k"])
-      // The store may be temporarily read-only.
+      // The file system may be temporarily read-only.
       const end = `until rm -f ${filler}; do mount -o remount,rw /var/lib/cni; done`
       return () => host.exec("sh", ["-c", end])
     },

@@ -18,7 +18,7 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** A bridge with two containers. Neither the second nor the host may notice actions of the first. */
+/** A bridge with two containers. The first attacks; the second and the host must not notice it. */
 class Neighbours implements AsyncDisposable {
   readonly host: HostNamespace
   readonly attacker: ContainerNamespace
@@ -43,18 +43,18 @@ class Neighbours implements AsyncDisposable {
     return new Neighbours({ host, attacker, other, links, results })
   }
 
-  /** Runs a script as root in the attacker's namespace; failing commands are ignored. */
+  /** Runs a script as root in the attacker's namespace. Ignores failing commands. */
   async attack(script: string): Promise<void> {
     await this.attacker.exec("sh", ["-c", `${script}; true`])
   }
 
-  /** GC that both attachments are valid for. */
+  /** Runs GC with both attachments as valid. */
   collect() {
     const valid = [this.attacker, this.other].map(({ name }) => ({ containerID: name, ifname: "eth0" }))
     return this.links[0].run("GC", { "cni.dev/valid-attachments": valid })
   }
 
-  /** Checks that the host after the attacker's DEL equals one without the attacker. */
+  /** Checks that after the attacker's DEL the host is the same as a host that never had the attacker. */
   async expectOtherUnharmed(): Promise<void> {
     expect(await this.links[1].check(this.results[1])).toMatchObject({ exitCode: 0 })
   }
@@ -85,8 +85,8 @@ test("a container that writes others' names on its links, or gives them those of
   expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
   await net.links[0].del()
   await net.expectOtherUnharmed()
-  expect((await linkNames(host)).length).toBe(hostNames.length) // lo is there, the attacker's end is not
-  expect(await linkNames(attacker)).not.toContain("hidden") // nor does it keep its way to the network
+  expect((await linkNames(host)).length).toBe(hostNames.length) // `lo` is one more, the attacker's veth one less
+  expect(await linkNames(attacker)).not.toContain("hidden") // the container lost its connection to the network
   await net.links[1].del()
 })
 
@@ -106,8 +106,8 @@ test("of macvlan, whose mark is in the container, one that is forged takes no ot
   await succeed(own.run("GC", { "cni.dev/valid-attachments": [{ containerID: other.name, ifname: "eth0" }] }))
   await theirs.del({}, { netns: "" })
   await own.del()
-  expect(await theirs.check(result)).not.toMatchObject({ exitCode: 0 }) // its address is released: it was DELed
-  expect(await linkNames(other)).toContain("eth0") // and goes with its namespace, which DEL was not told
+  expect(await theirs.check(result)).not.toMatchObject({ exitCode: 0 }) // DEL has released the address
+  expect(await linkNames(other)).toContain("eth0") // DEL did not get the namespace, with which the kernel deletes the interface
 })
 
 test("interfaces that a container has exchanged the names of lead DEL of bandwidth and tuning to no host's end of another attachment [S95]", async () => {
@@ -130,7 +130,7 @@ test("interfaces that a container has exchanged the names of lead DEL of bandwid
     new Attachment(host, attacker, config("lab", "tuning", { mtu: 1500 })),
   ]
   for (const attachment of own) await attachment.add({ prevResult: net.results[0] })
-  // So that there is another MTU to come back to.
+  // An MTU that differs from the present one, so that DEL has something to restore.
   const backup = `/run/cni/tuning/lab:${attacker.name}:eth0.json`
   await host.exec("sed", ["-i", 's/"peerMtu": 1500/"peerMtu": 1400/', backup])
   await net.attack(
@@ -204,7 +204,7 @@ test("thousands of links, addresses and routes in a container hold up neither CH
     ...(at % 10 === 0 ? [`link add many${at} type bridge`] : []),
   ]).flat()
   await net.attacker.exec("ip", ["-batch", "-"], { input: `${lines.join("\n")}\n` })
-  // Half of what runtimes wait.
+  // The time limit is half of the usual timeout of runtimes.
   const run = (verb: "CHECK" | "DEL" | "GC", keys: object) => net.links[0].run(verb, keys)
   await succeed(run("CHECK", { prevResult: net.results[0] }))
   await succeed(
@@ -259,10 +259,7 @@ test("with thousands of connections of a container in the host's table DEL of an
   })
 })
 
-/**
- * Values for names, in which a part that leads out of a directory, ends a text or begins another command would be an
- * opening.
- */
+/** Values for names. Each would be an attack if it left a directory, ended a string or began another command. */
 const hostile = [
   "../../../run/cni/out",
   "..",
@@ -281,7 +278,7 @@ const hostile = [
   "x".repeat(5_000),
 ]
 
-/** The long form also tries each ASCII character that no name may have, in the middle of a name. */
+/** Characters that no name may contain. The long form tries each of them in the middle of a name. */
 const characters = isLong
   ? Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)).filter(
       (one) => /[^\w.~-]/.test(one) && one !== "\0",
@@ -300,7 +297,7 @@ test("names that lead out of a directory, end a text or begin a command are refu
     const isInterfaceName = /^[^/\s]{1,15}$/.test(text) && !/^\.\.?$/.test(text)
     const calls: (Omit<typeof call, "config"> & { config: object; args?: string })[] = [
       { ...call, config: { ...config, name: text } },
-      ...(text.length > 1_000 ? [] : [{ ...call, containerId: text }]), // long ones are good
+      ...(text.length > 1_000 ? [] : [{ ...call, containerId: text }]), // long IDs are valid
       ...(isInterfaceName ? [] : [{ ...call, ifName: text }]),
       ...(text === "" ? [] : [{ ...call, config: { ...config, ipam: { ...config.ipam, type: text } } }]),
       ...(text === "" ? [] : [{ ...call, args: `MAC=${text}` }]),
@@ -315,7 +312,7 @@ test("names that lead out of a directory, end a text or begin a command are refu
   await tellFigure({ what: "hostile names: refused, nothing changed", tried, held: tried })
 })
 
-/** Interface names that the kernel accepts and that would break a comment or a rule. */
+/** Interface names that the kernel accepts, but that would end a comment or a rule. */
 const oddNames = ['e"0', "e';x", "e}{", "e\\", "e$(x)", "-e0", "e#0", "e\u0001", "é", "a,b|c"] as const
 const backends = [{ ipMasqBackend: "nftables" }, { ipMasqBackend: "iptables" }] as const
 
@@ -403,7 +400,7 @@ test("attachments whose names are alike when joined by a separator are kept apar
   }
 })
 
-/** Lines for `ip -batch` that give a macvlan more source MACs than the length of an attribute can count. */
+/** Returns lines for `ip -batch` that add more source MACs to a macvlan than the length of an attribute can express. */
 const tooManySources = (link: string) =>
   Array.from({ length: 6000 }, (_, at) => {
     const [high, low] = [at >> 8, at & 0xff].map((byte) => byte.toString(16).padStart(2, "0"))
@@ -433,7 +430,7 @@ test("links whose settings are too long for the kernel's own answer hold up no D
   expect(await linkNames(other)).not.toContain("eth0")
   await attacker.exec("ip", ["link", "set", "eth0", "down"])
   await attacker.exec("ip", ["link", "set", "eth0", "type", "macvlan", "macaddr", "flush"])
-  await attacker.exec("ip", ["link", "set", "eth0", "name", "hidden"]) // so that DEL must list the links
+  await attacker.exec("ip", ["link", "set", "eth0", "name", "hidden"]) // DEL must find the interface in the list of links
   expect((await attacker.tryExec("ip", ["link", "show", "hidden"])).exitCode).toBe(0)
   await chained("tuning").del({ prevResult: result })
   await own.del()

@@ -17,7 +17,7 @@ import {
   tellFigure,
 } from "../lab/mod.ts"
 
-/** Runs a script as a user of the host who is not root; failing commands are ignored. */
+/** Runs a script as a user of the host who is not root. Ignores failing commands. */
 function asOther(host: HostNamespace, script: string): Promise<Output> {
   return host.tryExec("setpriv", ["--reuid=4711", "--regid=4711", "--clear-groups", "sh", "-c", script])
 }
@@ -26,7 +26,7 @@ function asRoot(host: HostNamespace, script: string): Promise<Output> {
   return host.exec("sh", ["-ec", script])
 }
 
-/** Commands that give others access to a directory, and the expected messages. */
+/** Commands that let other users change a directory, and the expected error messages. */
 const openings = [
   { to: "everybody", by: "chmod 777 .", says: /all users may write to/ },
   { to: "everybody, also sticky", by: "chmod 1777 .", says: /all users may write to/ },
@@ -38,7 +38,7 @@ const openings = [
 const victim = "/run/cni/victim"
 const secret = "root's own\n"
 
-/** A file and a directory of root's that a trick with links would change. */
+/** Creates a file and a directory of root. A symbolic link could make a plugin change them. */
 async function placeVictim(host: HostNamespace): Promise<void> {
   await asRoot(host, `mkdir -m 700 ${victim}.d; echo "root's own" > ${victim}; chmod 600 ${victim}`)
 }
@@ -55,7 +55,7 @@ async function expectRefused(call: ReturnType<typeof runPlugin>, says: RegExp, c
   expect(error.code).toBe(code)
 }
 
-/** Links in a network's directory to files of other users. */
+/** A command that creates links to these files in a network's directory. */
 const traps = `ln -s ${victim}.d .index; ln -s ${victim} last_reserved_ip.0; ln ${victim} 10.22.0.9; ln -s ${victim} lock; true`
 
 test.each(openings)(
@@ -75,7 +75,7 @@ test.each(openings)(
     await expectRefused(attachment.run("DEL"), says, 5)
     expectUnchanged(before, await takeSnapshot(host))
     await expectVictimUntouched(host)
-    // As the error says: it is root's again, and what others have put there is gone.
+    // Follows the advice of the error message: gives the directory back to root, and removes the links of others.
     await asRoot(host, `cd /var/lib/cni/networks; chown root:root . lab; chmod 755 . lab; find lab -type l -delete`)
     await attachment.add()
     await attachment.del()
@@ -109,7 +109,7 @@ test("host-local: in a directory for everybody, like /tmp, its own is made, and 
   await own.del()
 })
 
-/** Other plugins with files, and their messages about a directory that others can change. */
+/** Further plugins that keep files, and their messages about a directory that others can change. */
 const keepers = [
   { type: "tuning", directory: "/run/cni/tuning", says: "backups" },
   { type: "flannel", directory: "/var/lib/cni/flannel", says: "configuration" },
@@ -226,7 +226,7 @@ test("what is made can be changed by root alone, with any umask, and leases and 
   await succeed(run(bridgeNetwork(), "DEL"))
 })
 
-/** Programs with the names of those that plugins run, in a working directory. Each reports that it ran. */
+/** Programs in the working directory with the names of programs that plugins run. Each reports that it ran. */
 const fakes = [
   "bridge",
   "host-local",

@@ -25,10 +25,13 @@ const others = extent(20, 110)
 /** The number of passes between two checks of the host. */
 const stretch = extent(30, 1000)
 
-/** One in this number of passes is repeated on a new host, because other work of the machine slows both equally. */
+/**
+ * One in this number of passes also runs on a new host. The comparison is fair because other load of the machine slows
+ * down both.
+ */
 const compared = extent(15, 10)
 
-/** 1021 addresses: the long form uses each of them 20 times. */
+/** A chain of plugins with a pool of 1021 addresses. The long form uses each address 20 times. */
 const chain = [
   {
     type: "bridge",
@@ -44,7 +47,7 @@ const chain = [
   { type: "bandwidth", ingressRate: "80M", egressRate: "80M" },
 ]
 
-/** The calls of one verb for one pod, in the runtime's order; DEL gets the result of ADD, as runtimes hand it over. */
+/** Returns the calls of a verb for one pod, in the order of a runtime. DEL gets the result of ADD as `prevResult`. */
 function jobsOf(verb: "ADD" | "DEL", pod: ContainerNamespace, hostPort: number, prevResult?: object): Job[] {
   const runtimeConfig = { portMappings: [{ hostPort, containerPort: 80, protocol: "tcp" }] }
   const jobs = chain.map((keys, at) => {
@@ -56,7 +59,7 @@ function jobsOf(verb: "ADD" | "DEL", pod: ContainerNamespace, hostPort: number, 
   return verb === "ADD" ? jobs : jobs.reverse()
 }
 
-/** The number of objects of each kind while the pod is not attached. */
+/** The number of objects of each kind on the host while the pod is not attached. */
 interface Sizes {
   readonly links: number
   readonly ruleSetElements: number
@@ -81,7 +84,7 @@ async function sizesOf(host: HostNamespace): Promise<Sizes> {
     files(indexDirectory, "-name", "used-*"),
     files("/run/cni"),
   ])
-  // It ends with the highest address that was ever taken.
+  // The bitmap ends with the highest address that was ever assigned.
   expect(sum(bitmap)).toBeLessThanOrEqual(1024 / 8)
   return {
     links: (await lines("ip", "-o", "link")).length,
@@ -94,7 +97,7 @@ async function sizesOf(host: HostNamespace): Promise<Sizes> {
   }
 }
 
-/** Kernel memory that cannot be reclaimed, of the whole machine. */
+/** Returns the unreclaimable slab memory of the whole machine, in kilobytes. */
 async function unreclaimableKb(): Promise<number> {
   return Number(/^SUnreclaim:\s+(\d+) kB/m.exec(await readFile("/proc/meminfo", "utf8"))?.[1])
 }
@@ -102,7 +105,7 @@ async function unreclaimableKb(): Promise<number> {
 const median = (numbers: readonly number[]) => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
 const inMs = (numbers: readonly number[]) => `${median(numbers).toFixed(1)} ms`
 
-/** A host with `others` pods and one more, which is attached and detached. */
+/** A host with `others` pods, and one more pod to attach and detach. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
@@ -123,13 +126,13 @@ class Node implements AsyncDisposable {
     const pods = await Promise.all(Array.from({ length: others }, () => host.addContainer()))
     for (const [at, pod] of pods.entries()) await station.run([jobsOf("ADD", pod, 20_000 + at)])
     const node = new Node(host, await host.addContainer(), station)
-    await node.pass() // makes what stays on purpose
+    await node.pass() // creates the objects that stay on purpose
     for (const kept of [node.adds, node.dels]) kept.length = 0
     node.addresses.clear()
     return node
   }
 
-  /** One ADD and DEL; records the duration of each call in milliseconds. */
+  /** Runs ADD and DEL. Records the duration of each in milliseconds. */
   async pass(): Promise<void> {
     const added = (await this.#station.run([jobsOf("ADD", this.pod, 8080)])).outcomes[0] ?? []
     const result = JSON.parse(added.at(-1)?.stdout ?? "") as PluginResult
@@ -147,7 +150,8 @@ class Node implements AsyncDisposable {
 }
 
 /**
- * Returns the ratio of ADD's and DEL's time on the used host to that on a new one, for two numbers of concurrent calls.
+ * Returns the time of ADD and DEL on the used host divided by the time on a new host, for the compared passes since
+ * `since`.
  */
 function ratiosOf(old: Node, fresh: Node, since: number): string {
   const ratio = (ofOld: readonly number[], ofFresh: readonly number[]) => (median(ofOld) / median(ofFresh)).toFixed(2)
@@ -179,7 +183,7 @@ testWith(
       expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
       expectUnchanged(inside, await takeSnapshot(pod))
     }
-    // An address rests as long as possible.
+    // The pool assigns the address that has been free for the longest time.
     expect(node.addresses.size).toBe(Math.min(passes, 1021 - others))
     const grown = (slabs.at(-1) ?? 0) - (slabs[0] ?? 0)
     const sizes = `links ${first.links}, rule set ${first.ruleSetElements} elements in ${first.ruleSetBytes} bytes`

@@ -1,27 +1,27 @@
 import { join } from "node:path"
 import { builtPlugins, type HostNamespace, newest } from "../lab/mod.ts"
 
-/** A plugin's keys, without the common ones. */
+/** A plugin's configuration without the keys of the network. */
 export type PluginKeys = { readonly type: string } & Record<string, unknown>
 
-/** A network of the storm: a chain of plugins and their configuration. */
+/** A network of this test: a chain of plugins with their configuration. */
 export interface StormNetwork {
   readonly name: string
-  /** `container` is a number that no other present container has. */
+  /** Returns the plugins for a container. `container` is a number that no other existing container has. */
   readonly plugins: (container: number) => readonly PluginKeys[]
-  /** The version of its configuration. */
+  /** The version of the configuration. */
   readonly cniVersion: string
-  /** The plugins that run ADD: ours, or Debian's Go plugins. */
+  /** The directory of the plugins that run ADD: those of this suite, or Debian's Go plugins. */
   readonly adder: string
-  /** Whether a container may end without DEL, so that only GC cleans up. */
+  /** Whether the runtime may forget a container without DEL, so that only GC cleans up. */
   readonly mayBeForgotten: boolean
 }
 
 const goPlugins = "/usr/lib/cni"
 
-/** Bridges of the networks. `br-a` has two networks, and the Go plugins' containers. */
+/** The bridges of the networks. Three networks share `br-a`, among them that of the Go plugins. */
 export const bridges = ["br-a", "br-b"] as const
-/** The parent of macvlan. */
+/** The parent link of macvlan interfaces. */
 export const uplink = "uplink"
 /** The number of devices for host-device. */
 export const deviceCount = 40
@@ -41,7 +41,7 @@ const ports = (container: number) => ({
 
 const ours = { cniVersion: newest, adder: builtPlugins, mayBeForgotten: true } as const
 
-/** The networks. All keep their leases in one data directory. The first and the last two share a bridge. */
+/** The networks. All keep their leases in one data directory. */
 export const stormNetworks: readonly StormNetwork[] = [
   {
     ...ours,
@@ -57,7 +57,7 @@ export const stormNetworks: readonly StormNetwork[] = [
       },
       { type: "tuning", sysctl: arpFilter, mtu: 1400, txQLen: 77 },
       { type: "portmap", ...ports(container) },
-      { type: "firewall" }, // by firewalld if it runs
+      { type: "firewall" }, // with firewalld if it runs
       { type: "bandwidth", ...limits },
     ],
   },
@@ -109,7 +109,7 @@ export const stormNetworks: readonly StormNetwork[] = [
   {
     ...ours,
     name: "zeta",
-    // A virtual device is deleted with its namespace. Only DEL returns it.
+    // A virtual device is deleted with its namespace, so only DEL can return it.
     mayBeForgotten: false,
     plugins: (container) => [
       { type: "host-device", device: deviceOf(container), ipam: pool("10.45.0.0/16") },
@@ -125,11 +125,11 @@ export const stormNetworks: readonly StormNetwork[] = [
     ],
   },
   {
-    // On alpha's bridge, with alpha's leases.
+    // The same network as "alpha", with the same bridge and leases.
     name: "alpha",
     cniVersion: "1.0.0",
     adder: goPlugins,
-    mayBeForgotten: false, // their objects have no owner mark
+    mayBeForgotten: false, // objects of the Go plugins have no owner mark
     plugins: (container) => [
       { type: "bridge", bridge: "br-a", ipMasq: true, ipam: pool("10.40.0.0/16") },
       { type: "portmap", ...ports(container) },
@@ -137,35 +137,35 @@ export const stormNetworks: readonly StormNetwork[] = [
   },
 ]
 
-/** Returns a unique MAC of a container. */
+/** Returns the MAC address of a container. It is unique. */
 function macOf(container: number): string {
   return `0a:00:00:00:${[container >> 8, container & 255].map((byte) => byte.toString(16).padStart(2, "0")).join(":")}`
 }
 
-/** Returns the device of a container. Only the first containers have one, see `mayJoin`. */
+/** Returns the name of a container's device. Only the first containers have one, see `mayJoin`. */
 export function deviceOf(container: number): string {
   return `dev${container}`
 }
 
-/** Whether a network has a free object for a container. */
+/** Reports whether a network has what the container needs, such as a free device. */
 export function mayJoin({ name }: StormNetwork, container: number): boolean {
   return name !== "zeta" || container < deviceCount
 }
 
-/** Creates the host's parent link for macvlan. */
+/** Creates the parent link for macvlan. */
 export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", uplink, "up", "type", "veth", "peer", "name", "card"])
   await host.exec("ip", ["link", "set", "card", "up"])
 }
 
-/** Creates the device of a container if it is missing. A virtual one may be deleted with a namespace. */
+/** Creates the device of a container if it is missing. A virtual device may have been deleted with a namespace. */
 export async function addDevice(host: HostNamespace, container: number): Promise<void> {
   const name = deviceOf(container)
   const words = ["link", "add", name, "up", "type", "veth", "peer", "name", name.replace("dev", "far")]
   await host.tryExec("ip", words)
 }
 
-/** Returns the executable of a plugin for a verb. */
+/** Returns the path of the plugin that a runtime executes for a verb. */
 export function executableOf(network: StormNetwork, plugin: PluginKeys, verb: string): string {
   return join(verb === "ADD" ? network.adder : builtPlugins, plugin.type)
 }

@@ -22,10 +22,10 @@ import { addDevice, addUplink, bridges, deviceCount, stormNetworks } from "./sto
 
 const workers = 16
 const containers = extent(24, 300)
-/** The number of operations between two checks of all addresses; the number in the long form. */
+/** The number of operations between two checks of all addresses. */
 const steps = extent(90, 600)
 const stormMs = extent(0, 600_000)
-/** One step in this many is a sabotage. A temporary change ends after this many steps. */
+/** The number of steps between two sabotages. A temporary change ends after as many steps. */
 const sabotageEvery = 7
 const lastsFor = 12
 
@@ -37,7 +37,7 @@ function choose(mayKill: boolean): Choices {
   return { slot, network, verb, fate, kill: mayKill && kills < 15 ? { at, ms: ms + 1 } : undefined }
 }
 
-/** Runs this many steps by all workers in random order. Saboteurs act at the same time, if there are any. */
+/** Runs `count` operations with all workers in random order. With a `scene`, saboteurs change it at the same time. */
 async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<string, number>): Promise<void> {
   const endings: { at: number; end: Ending }[] = []
   let begun = 0
@@ -63,8 +63,8 @@ async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<s
 }
 
 /**
- * The allowed differences at the end: the pools' cursors and index, new devices in place of lost ones; and from the
- * saboteurs: deleted or re-ordered rule sets, empty tables of iptables, and their nonsense, which stays.
+ * Reports whether a difference at the end is allowed: host-local's positions and index, and devices that replace lost
+ * ones. Saboteurs may leave deleted or reordered rule sets, empty tables of iptables, and files with `nonsense`.
  */
 function isExpected({ section, sign, line }: Change, before: Snapshot): boolean {
   if (/^(dev|far)\d+ /.test(line) || line.endsWith(JSON.stringify(nonsense))) return true
@@ -73,7 +73,10 @@ function isExpected({ section, sign, line }: Change, before: Snapshot): boolean 
   return sign === "-" || isEmpty || before[section]?.includes(line) === true
 }
 
-/** Remains in running containers, with their last calls: links except `lo`, and rules except the kernel's. */
+/**
+ * Returns what remains in running containers, with the last calls of each: links except `lo`, and rules except the
+ * kernel's.
+ */
 async function leftInside(storm: Storm): Promise<string> {
   const script = `for pod; do
     ip -n "$pod" -o -d link show | grep -E "eth0|moved0|bwp" | sed "s/^/$pod /"
@@ -87,8 +90,8 @@ async function leftInside(storm: Storm): Promise<string> {
 }
 
 /**
- * Takes everything back, as on a node that is given up: DEL of all, each in one call, no bridge, one GC for each
- * network.
+ * Removes everything as when a node is drained: runs DEL of every attachment, deletes the bridges, and runs GC of every
+ * network. No call may fail.
  */
 async function clear(storm: Storm): Promise<void> {
   expect(await storm.deleteAll(workers)).toEqual([])
@@ -115,7 +118,7 @@ testWith(
     await clear(storm)
     const before = await takeSnapshot(host)
 
-    // No saboteur acts: nothing may fail.
+    // Without saboteurs no call may fail.
     await run(storm, steps)
     expect(storm.tally.lines()).toEqual([])
     await storm.ledger.compare(host, storm.attached)
@@ -132,9 +135,9 @@ testWith(
     expect(storm.ledger.violations).toEqual([])
     expect(storm.tally.violations).toEqual([])
 
-    // The saboteurs no longer exist, and firewalld is as it was.
+    // All sabotages have ended. firewalld starts over with its own rules.
     await reload(host)
-    await storm.addEach() // which gives firewalld the sources back that it has forgotten
+    await storm.addEach() // adds again the sources that firewalld has lost
     await clear(storm)
     expect(await sourcesIn(host)).toEqual([])
     for (let number = 0; number < Math.min(containers, deviceCount); number++) await addDevice(host, number)

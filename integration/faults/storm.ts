@@ -18,26 +18,26 @@ import {
 } from "./storm-networks.ts"
 import { Tally } from "./tally.ts"
 
-/** The timeout of one plugin call. */
+/** The timeout of one plugin call, in milliseconds. */
 const deadlineMs = 60_000
 
-/** The choices of one step: numbers that only the seed determines. */
+/** The random choices for one operation. They depend only on the seed. */
 export interface Choices {
   readonly slot: number
   readonly network: number
-  /** Below 100 each. */
+  /** Numbers below 100. */
   readonly verb: number
   readonly fate: number
-  /** The index of the killed plugin, and the time before the kill. Undefined for none. */
+  /** The index of the plugin to kill, and the delay in milliseconds. Undefined for an operation without a kill. */
   readonly kill: { readonly at: number; readonly ms: number } | undefined
 }
 
-/** A slot for one container at a time, and its state in the runtime. */
+/** A slot for one container at a time, with its state in the runtime. */
 interface Slot {
   readonly number: number
   pod: ContainerNamespace | undefined
   network: StormNetwork | undefined
-  /** `unsure`: an ADD or DEL failed, so only a DEL may follow. */
+  /** `unsure` means that an ADD or DEL failed, so only DEL may follow. */
   state: "none" | "attached" | "unsure"
   result: PluginResult | undefined
   readonly gate: Gate
@@ -50,9 +50,9 @@ export class Storm {
   readonly tally = new Tally()
   readonly #slots: readonly Slot[]
   readonly #gates = new Map(stormNetworks.map(({ name }) => [name, new Gate()]))
-  /** The number of attachments that ended without DEL. */
+  /** The number of attachments that the runtime has forgotten without DEL. */
   forgotten = 0
-  /** The calls of each container, to print if it has remains. */
+  /** The calls for each container, printed if objects of the container remain. */
   readonly calls = new Map<string, string[]>()
 
   constructor(host: HostNamespace, containers: number) {
@@ -67,7 +67,7 @@ export class Storm {
     }))
   }
 
-  /** The attached containers, as far as the runtime knows. */
+  /** The containers that the runtime considers attached. */
   get attached(): ContainerNamespace[] {
     return this.#slots.flatMap(({ state, pod }) => (state === "attached" && pod ? [pod] : []))
   }
@@ -76,12 +76,15 @@ export class Storm {
     return this.#slots.flatMap(({ pod }) => pod ?? [])
   }
 
-  /** Containers with interfaces of our plugins. Their alias has the owner, so any name works. */
+  /**
+   * The containers whose interfaces were created by plugins of this suite. The alias names the owner, so an interface
+   * may be renamed.
+   */
   get ownPods(): ContainerNamespace[] {
     return this.#slots.flatMap(({ pod, network }) => (pod && network?.cniVersion !== "1.0.0" ? [pod] : []))
   }
 
-  /** Runs one operation on one container, chosen among the next valid ones. */
+  /** Runs one operation on the container of a slot, chosen among the operations that are valid next. */
   async step({ slot: number, network, verb, fate, kill }: Choices): Promise<void> {
     const slot = this.#slots[number] as Slot
     await slot.gate.alone(async () => {
@@ -100,7 +103,7 @@ export class Storm {
     })
   }
 
-  /** Attaches a container to each network with free slots. */
+  /** Attaches a container to each network, as far as slots are free. */
   async addEach(): Promise<void> {
     for (const network of stormNetworks) {
       const free = this.#slots.find(({ state, number }) => state === "none" && mayJoin(network, number))
@@ -123,7 +126,8 @@ export class Storm {
   }
 
   /**
-   * Runs GC of a network by all its plugins, without other calls, as the specification requires. Returns the failures.
+   * Runs GC of all plugins of a network. No other calls run meanwhile, as the specification requires. Returns the
+   * failures.
    */
   async collect(network: StormNetwork): Promise<string[]> {
     return this.#gateOf(network).alone(async () => {
@@ -176,7 +180,7 @@ export class Storm {
     for (const plugin of ours.plugins(0)) await this.#call("STATUS", ours, plugin, {}, {})
   }
 
-  /** Runs DEL of the chain. Ends with the message of the first failing plugin, as runtimes do. */
+  /** Runs DEL of the chain. Stops at the first failing plugin, as runtimes do, and returns its message. */
   async #delete(slot: Slot, network: StormNetwork, fate: number, kill: Choices["kill"]): Promise<string | undefined> {
     const { pod, result } = slot
     if (pod === undefined) return undefined
@@ -244,7 +248,7 @@ export class Storm {
   }
 }
 
-/** Returns the options that kill one plugin of a chain. */
+/** Returns the options that kill the plugin at this index, or none. */
 function killing(kill: Choices["kill"], at: number, plugins: readonly PluginKeys[]): Partial<PluginCall> {
   if (kill === undefined || kill.at % plugins.length !== at) return {}
   return { under: ["timeout", "--foreground", "--signal=KILL", `${kill.ms / 1000}`] }

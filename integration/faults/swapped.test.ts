@@ -27,10 +27,10 @@ import { between, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
-/** Random changes of the path of the container's namespace, between any two system calls of the plugin. */
+/** The ways to change the path of the container's namespace between two random system calls of the plugin. */
 const ways = ["links", "mounts", "process"] as const
 
-/** Two containers, and one path that leads to either. */
+/** Two containers, and one path that leads to either of them. */
 class Crossing {
   readonly #stage: Stage
   readonly #directory: TemporaryDirectory
@@ -44,7 +44,7 @@ class Crossing {
     this.#way = way
   }
 
-  /** Begins with the path leading to the first container. */
+  /** Creates the path so that it leads to the first container. */
   async prepare(): Promise<void> {
     const [path, other] = [this.#directory.join("path"), this.#directory.join("other")]
     const [first, second] = this.pods
@@ -56,7 +56,7 @@ class Crossing {
     await this.#stage.host.exec("sh", ["-c", commands[this.#way]])
   }
 
-  /** A call while the path changes. */
+  /** Runs a verb while the path changes. */
   run({ attachment }: Attached, verb: "ADD" | "CHECK" | "DEL", keys: object, chance: number): Promise<PluginOutput> {
     const [path, other] = [this.#directory.join("path"), this.#directory.join("other")]
     const [first, second] = this.pods
@@ -68,7 +68,7 @@ class Crossing {
     return attachment.run(verb, keys, { netns: path, under: between(chance, this.#way, ...words[this.#way]) })
   }
 
-  /** The state of both containers, as `ip` shows it: links, addresses, routes, rules, queueing. */
+  /** Returns the links, addresses, routes and rules of both containers, as `ip` prints them. */
   async look(): Promise<readonly [string, string]> {
     const look = async ({ name }: ContainerNamespace) => {
       const input = "addr show\nroute show table all\nrule show\n"
@@ -79,7 +79,7 @@ class Crossing {
   }
 }
 
-/** The settings of tuning end with a container that DEL did not reach because its path led elsewhere. */
+/** Resets the settings of tuning, which DEL could not undo because the path led to the other container. */
 async function untune(pod: ContainerNamespace): Promise<void> {
   const reset = "ip link set eth0 txqueuelen 1000; sysctl -q net.ipv4.conf.eth0.arp_filter=0"
   await pod.exec("sh", ["-c", reset])
@@ -106,12 +106,12 @@ testPlugins(
     await stage.settle()
     const attached = await stage.attach()
     const second = await host.addContainer()
-    // Where an interface is worked on, the other container has one of that name too.
+    // A chained plugin changes an existing interface, so the second container gets one with the same name.
     if (attached.maker) await new Attachment(host, second, bridgeNetwork({ bridge: "br-lab", name: "other" })).add()
     const crossing = new Crossing(stage, directory, [attached.pod, second], way)
     await crossing.prepare()
     for (const { name } of stage.role === "loopback" ? crossing.pods : []) {
-      for (const state of ["up", "down"]) await mustRun(["ip", "-n", name, "link", "set", "lo", state]) // it keeps 127.0.0.1
+      for (const state of ["up", "down"]) await mustRun(["ip", "-n", name, "link", "set", "lo", state]) // `lo` keeps 127.0.0.1
     }
     const before = [await takeSnapshot(host), await takeSnapshot(attached.pod), await takeSnapshot(second)] as const
     const idle = await crossing.look()
@@ -132,7 +132,7 @@ testPlugins(
         await expectClean(await crossing.run(attached, "CHECK", { prevResult }, chance.below(1 << 30)))
       }
       await expectClean(await crossing.run(attached, "DEL", {}, chance.below(1 << 30)))
-      // By now the runtime knows where its container is. What is in neither is what GC finds.
+      // Now the runtime calls DEL with the true path. Anything outside both containers is left to GC.
       for (const { path } of crossing.pods) await succeed(attached.attachment.run("DEL", {}, { netns: path }))
       if (plugin === "tuning") await untune(attached.pod)
       expect(await crossing.look()).toEqual(idle)

@@ -1,26 +1,29 @@
 import type { PluginOutput } from "../lab/mod.ts"
 
-/** Codes of the specification, and upstream's 0, 8 and 999. */
+/** The codes of the specification, and 0, 8 and 999 of the reference plugins. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** Texts that no message may contain: leaks of the language or of the engine. */
+/** Matches words that no message may contain: they show details of JavaScript or of the engine. */
 const bad =
   /undefined|\[object|NaN|TypeError|ReferenceError|RangeError|SyntaxError|at <|\bat \S+ \(|Sanitizer|\.ts:\d|null\b/
 
-/** timeout(1) killed the program, or was about to when it ended. */
+/** The exit codes of timeout(1) for a program that exceeded its time limit. */
 const killedCodes = [137, 124]
 
-/** Counts failures by message without names and numbers, and collects malformed ones. */
+/** Counts failures by message, without names and numbers, and collects invalid error objects. */
 export class Tally {
   readonly #counts = new Map<string, { count: number; example: string }>()
-  /** Failures that do not follow the specification. */
+  /** Failures whose output does not follow the specification. */
   readonly violations: string[] = []
   longestMs = 0
   calls = 0
   failures = 0
   killed = 0
 
-  /** Records the end of a call. Returns whether it succeeded. `mayBeKilled`: by the test. */
+  /**
+   * Records the result of a call. Reports whether the call succeeded. `mayBeKilled` is true if the test may kill the
+   * plugin.
+   */
   note(call: string, output: PluginOutput, mayBeKilled: boolean): boolean {
     const { exitCode, json, stdout, stderr, durationMs } = output
     this.calls++

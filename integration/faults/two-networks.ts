@@ -16,7 +16,9 @@ import { Tally } from "./tally.ts"
 const names = ["lan-a", "lan-b"] as const
 type Name = (typeof names)[number]
 
-/** Returns the plugins of a network for a container with a unique number. Both networks use one bridge. */
+/**
+ * Returns the plugins of a network for the container with this number, which is unique. Both networks use one bridge.
+ */
 function pluginsOf(network: Name, number: number): ({ type: string } & Record<string, unknown>)[] {
   const subnet = { "lan-a": "10.50.0.0/16", "lan-b": "10.51.0.0/16" }[network]
   const portMappings = [{ hostPort: 20_000 + number, containerPort: 80, protocol: "tcp" }]
@@ -39,17 +41,17 @@ function pluginsOf(network: Name, number: number): ({ type: string } & Record<st
 interface Place {
   readonly number: number
   readonly network: Name
-  /** Runs one operation at a time. */
+  /** Allows only one operation at a time. */
   readonly gate: Gate
-  /** Undefined before the first container, and between a forgotten one and the next. */
+  /** The container; undefined before the first container, and after the runtime forgot one. */
   pod: ContainerNamespace | undefined
-  /** The result of ADD. Undefined without an attachment. */
+  /** The result of ADD, or undefined if there is no attachment. */
   result: PluginResult | undefined
-  /** Whether its DEL is running, so that the runtime counts it as deleted. */
+  /** Whether DEL is running. The runtime then no longer lists the attachment as valid. */
   isLeaving: boolean
 }
 
-/** A container with an attachment, and its address from ADD. */
+/** A container with an attachment, and the address that ADD assigned. */
 export interface Living {
   readonly network: string
   readonly pod: ContainerNamespace
@@ -57,21 +59,21 @@ export interface Living {
 }
 
 /**
- * A runtime with many containers in two networks on one bridge. It calls GC during ADD and DEL: of the other network,
- * and of the same network with a list that includes containers during ADD. An ADD that is not in the running GC's list
- * waits for its end, as the specification requires.
+ * A runtime with many containers in two networks on one bridge. It runs GC of both networks during ADD and DEL. The
+ * list of valid attachments includes containers during ADD. An ADD that is missing from the list of a running GC waits
+ * for the end of that GC, as the specification requires.
  */
 export class TwoNetworks {
   readonly host: HostNamespace
   readonly tally = new Tally()
-  /** All failures. No call may fail. */
+  /** All failures of calls, none of which is allowed. */
   readonly failures: string[] = []
-  /** The containers that ended without DEL. */
+  /** The names of containers that the runtime forgot without DEL. */
   readonly forgotten = new Set<string>()
   readonly calls = { ADD: 0, DEL: 0, GC: 0 }
   readonly #places: readonly Place[]
   readonly #chance: Chance
-  /** The running GC of each network, and the number of completed ones. */
+  /** The running GC of each network, and the number of finished ones. */
   readonly #collecting = new Map<Name, Promise<unknown>>()
   readonly #collected = new Map<Name, number>()
 
@@ -99,7 +101,10 @@ export class TwoNetworks {
     await each(this.#places, workers, (place) => this.#add(place))
   }
 
-  /** Runs `count` operations in random slots: ADD without an attachment, otherwise DEL, or the end without one. */
+  /**
+   * Runs `count` operations in random slots. A slot without an attachment runs ADD; others run DEL, or the container
+   * ends without DEL.
+   */
   async storm(workers: number, count: number): Promise<void> {
     const chosen = Array.from({ length: count }, () => this.#chance.of(this.#places))
     await each(chosen, workers, (place) => place.gate.alone(() => this.#step(place)))
@@ -111,7 +116,7 @@ export class TwoNetworks {
     })
   }
 
-  /** Runs GC of both networks repeatedly until `isOver`. */
+  /** Runs GC of both networks repeatedly until `isOver` returns true. */
   async collectUntil(isOver: () => boolean): Promise<void> {
     await Promise.all(
       names.map(async (network) => {
@@ -120,15 +125,15 @@ export class TwoNetworks {
     )
   }
 
-  /** Waits for a GC of each network that begins after this call. */
+  /** Waits until GC of each network has run that began after this call. */
   async collectedSince(): Promise<void> {
-    const before = names.map((network) => (this.#collected.get(network) ?? 0) + 2) // the running one has an older list
+    const before = names.map((network) => (this.#collected.get(network) ?? 0) + 2) // a running GC has an older list
     while (names.some((network, at) => (this.#collected.get(network) ?? 0) < (before[at] ?? 0))) {
       await Promise.race(names.flatMap((network) => this.#collecting.get(network) ?? []))
     }
   }
 
-  /** Runs GC of a network by all its plugins, with one list. */
+  /** Runs GC of all plugins of a network with one list of valid attachments. */
   async collect(network: Name): Promise<void> {
     const known = this.#places.flatMap(({ network: other, pod, isLeaving }) =>
       other === network && pod && !isLeaving ? [{ containerID: pod.name, ifname: "eth0" }] : [],
@@ -176,7 +181,7 @@ export class TwoNetworks {
     place.isLeaving = this.#chance.below(2) === 0
     place.result = undefined
     await this.#chain("DEL", network, pluginsOf(network, number).toReversed(), () => ({ prevResult: result }), pod)
-    if (place.isLeaving) await this.#collecting.get(network) // its list lacks the next ADD of this container
+    if (place.isLeaving) await this.#collecting.get(network) // a running GC does not list the next ADD of this container
     place.isLeaving = false
   }
 

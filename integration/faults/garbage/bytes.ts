@@ -1,11 +1,11 @@
 import type { Chance } from "../../lab/chance.ts"
 
-/** Almost valid bytes, as a broken or malicious kernel, server, disk or program may return them. */
+/** This file makes almost valid bytes, as a broken or malicious kernel, server, disk or program may return them. */
 
 /** Numbers at the limits of lengths, indexes and versions. */
 const edges: readonly number[] = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff]
 
-/** Returns bytes with some changed, removed, duplicated, or truncated. */
+/** Returns the bytes with some of them changed, removed or duplicated, or with the end cut off. */
 export function garbleBytes(chance: Chance, bytes: Uint8Array): Uint8Array {
   const at = chance.below(bytes.length + 1)
   const to = Math.min(bytes.length, at + 1 + chance.below(24))
@@ -39,14 +39,14 @@ function changed(bytes: Uint8Array, from: number, to: number, change: (byte: num
   return copy
 }
 
-/** Applies several such changes in sequence. */
+/** Applies several changes of `garbleBytes`. */
 export function garbleMore(chance: Chance, bytes: Uint8Array): Uint8Array {
   let garbled = garbleBytes(chance, bytes)
   while (chance.below(3) === 0) garbled = garbleBytes(chance, garbled)
   return garbled
 }
 
-/** Returns text with a wrong line, field or number. */
+/** Returns the text with one wrong line, field or number. */
 export function garbleText(chance: Chance, text: string): string {
   const [separator = "\n"] = [chance.of(["\n", "\n", " ", "=", ",", ":", "\r\n", "/"])]
   const parts = text.split(separator)
@@ -90,7 +90,8 @@ export function garbleNetlink(chance: Chance, datagram: Uint8Array): Uint8Array 
 }
 
 /**
- * The possible sizes of the struct before the attributes. All are tried, because the message does not contain the size.
+ * The possible sizes of the structure in front of the attributes. The message does not contain the size, so all are
+ * tried.
  */
 const structs: readonly number[] = [0, 4, 8, 12, 16, 20]
 
@@ -124,13 +125,13 @@ function garbleAttributes(chance: Chance, bytes: Uint8Array): Uint8Array {
     case 2: // nested in itself
       attributes[at] = attributeOf(type, chosen)
       break
-    case 3: // its content follows it
+    case 3: // followed by its own content
       attributes[at] = payload
       break
     case 4:
       attributes[at] = withNumber(chosen, 0, 2, chance.of([...edges, chosen.length + 1, chosen.length + 8]))
       break
-    case 5: // the content of another one
+    case 5: // with the content of another attribute
       attributes[at] = attributeOf(type, other.subarray(4))
       break
     case 6:
@@ -150,13 +151,13 @@ function garbleAttributes(chance: Chance, bytes: Uint8Array): Uint8Array {
     case 9:
       attributes[at] = attributeOf(type, garbleBytes(chance, payload))
       break
-    default: // deeper, if it has attributes
+    default: // garbles a nested attribute, if there is one
       attributes[at] = attributeOf(type, split(payload, 0, 2).length > 0 ? garbleAttributes(chance, payload) : payload)
   }
   return join(...attributes)
 }
 
-/** Splits consecutive messages or attributes, padding included. `size` bytes at `offset` are the length. */
+/** Splits bytes into messages or attributes, with their padding. The length is in `size` bytes at `offset`. */
 function split(bytes: Uint8Array, offset: number, size: 2 | 4): Uint8Array[] {
   const parts: Uint8Array[] = []
   for (let at = 0; at + 4 <= bytes.length; ) {
@@ -191,7 +192,6 @@ function withNumber(bytes: Uint8Array, at: number, size: 2 | 4, value: number): 
   return copy
 }
 
-/** Joins bytes. */
 export function join(...parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0))
   let at = 0

@@ -8,23 +8,23 @@ import { edgeOf, mutateText, mutateValue } from "./values.ts"
 
 type Config = Record<string, unknown>
 
-/** A plugin on a stage, and the parts of its valid calls. */
+/** A plugin on a host, and valid input for it. */
 export interface PluginSetup {
   readonly plugin: string
   readonly fields: Fields
   /** A configuration with which ADD succeeds. */
   readonly config: Config
-  /** Other valid configurations with more keys. */
+  /** Further valid configurations, with more keys. */
   readonly others: readonly Config[]
   readonly env: Readonly<Record<string, string>>
   /** The result of ADD. */
   readonly result: Config
-  /** Whether the stage has everything that the plugin needs. Otherwise ADD cannot succeed. */
+  /** Whether the host has everything that the plugin needs. Otherwise ADD always fails. */
   readonly works: boolean
   readonly pod: ContainerNamespace
 }
 
-/** Prepares a plugin's stage with one attachment that was added and deleted. `path` is its `CNI_PATH`. */
+/** Prepares a host for a plugin by adding and deleting one attachment. `path` is the plugin's `CNI_PATH`. */
 export async function prepareSetup(stage: Stage, path: string, canAdd: boolean): Promise<PluginSetup> {
   const { plugin } = stage
   const works = canAdd && pluginRow(plugin).staged !== false
@@ -50,7 +50,7 @@ export async function prepareSetup(stage: Stage, path: string, canAdd: boolean):
 const latin1 = (value: unknown) => Buffer.from(JSON.stringify(value) ?? "").toString("latin1")
 const verbs = ["ADD", "ADD", "ADD", "CHECK", "DEL", "DEL", "GC", "STATUS"]
 
-/** The generators of cases by the kind of garbage, each with its frequency. */
+/** The generators of cases with their frequencies. */
 const generators: readonly (readonly [number, (chance: Chance, setup: PluginSetup) => CallCase])[] = [
   [8, replaceOne],
   [3, mutateConfig],
@@ -62,7 +62,7 @@ const generators: readonly (readonly [number, (chance: Chance, setup: PluginSetu
 ]
 const weight = generators.reduce((sum, [times]) => sum + times, 0)
 
-/** Creates a case with garbage in a plugin's input. */
+/** Returns a random case with garbage in a plugin's input. */
 export function makeCall(chance: Chance, setup: PluginSetup): CallCase {
   let at = chance.below(weight)
   for (const [times, generate] of generators) {
@@ -72,10 +72,10 @@ export function makeCall(chance: Chance, setup: PluginSetup): CallCase {
   throw new Error("no way was chosen")
 }
 
-/** Creates a valid call in which one read of the plugin returns garbled data. */
+/** Returns a valid call during which one read of the plugin returns garbled data. */
 export function makeReading(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "CHECK", "DEL", "GC", "STATUS"])
-  // A torn backup of tuning does not stop DEL, but its content is lost.
+  // A damaged backup of tuning does not stop DEL, but its content is lost.
   const isBackup = setup.plugin === "tuning" && verb === "DEL"
   const files: Source[] = isBackup ? [] : ["file", "file"]
   const source = chance.of<Source>(["netlink", "netlink", "netlink", "output", "status", ...files])
@@ -86,7 +86,7 @@ export function makeReading(chance: Chance, setup: PluginSetup): CallCase {
   return { ...one, garbled, ...(verb === "CHECK" || verb === "DEL" ? { added: true } : {}) }
 }
 
-/** Creates a call of a plugin that delegates to another IPAM plugin. */
+/** Returns a call of a plugin that delegates to another IPAM plugin. */
 export function delegating(setup: PluginSetup, verb: string, type: string): CallCase {
   return caseOf(setup, "answer of a delegate", verb, {
     ...setup.config,
@@ -99,13 +99,15 @@ function caseOf({ plugin, env }: PluginSetup, input: string, verb: string, confi
   return { kind: "call", input, plugin, env: { ...env, CNI_COMMAND: verb }, stdin: latin1(config) }
 }
 
-/** Returns the extra keys of GC. */
+/** Returns the keys that only GC needs. */
 function attachmentsOf({ env }: PluginSetup, verb: string): Config {
   if (verb !== "GC") return {}
   return { "cni.dev/valid-attachments": [{ containerID: env.CNI_CONTAINERID, ifname: env.CNI_IFNAME }] }
 }
 
-/** Replaces one value of a valid configuration. A refusal must name its key. */
+/**
+ * Returns a call with one value of a valid configuration replaced. An error message must name the key of that value.
+ */
 function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])
   const config = structuredClone({ ...setup.config, ...attachmentsOf(setup, verb) })
@@ -115,9 +117,9 @@ function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
 }
 
 /**
- * Other words that a refusal may contain: the names of keys in the specification library's messages, which programs
- * know, and what a valid value lacks, such as VLANs on a kernel without them, or the keys or daemon of another IPAM
- * plugin.
+ * Words that an error message may contain instead of a key's name. The specification's library has messages with other
+ * words, which programs know. Other messages name what is missing for a valid value: VLANs in the kernel, or the DHCP
+ * daemon.
  */
 const others: Readonly<Record<string, readonly string[]>> = {
   cniVersion: ["version"],
@@ -126,7 +128,7 @@ const others: Readonly<Record<string, readonly string[]>> = {
   type: ["IPAM", "DHCP daemon"],
 }
 
-/** Returns the keys in a value at any depth. */
+/** Returns the keys of an object and of all nested objects. */
 function keysIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return []
   const keys = Array.isArray(value) ? [] : Object.keys(value).filter((key) => key.length > 2)
@@ -134,7 +136,8 @@ function keysIn(value: unknown): string[] {
 }
 
 /**
- * Replaces one value of a known key at any depth, present or not. Returns the words of which a refusal must have one.
+ * Replaces the value of one known key at any depth, whether present or not. Returns words of which an error message
+ * must contain at least one.
  */
 function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
   const key = chance.of(Object.keys(fields))
@@ -159,7 +162,7 @@ function replaceIn(chance: Chance, object: Config, fields: Fields): string[] {
   return [...new Set([key, ...file, ...(others[key] ?? []), ...keysIn(object[key])])].slice(0, 20)
 }
 
-/** Makes several arbitrary changes. */
+/** Returns a call with several arbitrary changes of the configuration. */
 function mutateConfig(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(verbs)
   let config: unknown = { ...chance.of([setup.config, ...setup.others]), ...attachmentsOf(setup, verb) }
@@ -174,7 +177,7 @@ function breakText(chance: Chance, setup: PluginSetup): CallCase {
   return { ...one, stdin }
 }
 
-/** Breaks `prevResult` in the format of each version. */
+/** Returns a call with a garbled `prevResult` in the format of any version. */
 function breakPrevResult(chance: Chance, setup: PluginSetup): CallCase {
   const cniVersion = chance.of(supportedVersions)
   const given = (setup.config.prevResult ?? setup.result) as Config
@@ -203,7 +206,7 @@ const oddVariables = [
   "1",
 ]
 
-/** The specification's names of the variables' subjects. */
+/** Words for the environment variables in error messages of the specification's library. */
 const subjects: Readonly<Record<string, readonly string[]>> = {
   CNI_CONTAINERID: ["container"],
   CNI_NETNS: ["namespace", "netns"],

@@ -1,9 +1,12 @@
-/** A fuzzed case is a line of JSON. The corpus stores it, and `fuzz.fixture.ts` runs it. */
+/**
+ * A case is a plugin call or a read with garbage. The corpus stores it as a line of JSON, and `fuzz.fixture.ts` runs
+ * it.
+ */
 
 /** The source of a plugin's input: the kernel, files, programs or servers. */
 export type Source = "netlink" | "file" | "output" | "status"
 
-/** One read of a call is garbled: the `nth` one of a source, counted from 0. */
+/** The input to garble: the `nth` read from a source, counted from 0. */
 export interface Garbling {
   readonly source: Source
   readonly nth: number
@@ -13,40 +16,40 @@ export interface Garbling {
 /** A plugin call with garbage in its arguments or in its reads. */
 export interface CallCase {
   readonly kind: "call"
-  /** The garbled part, for the figures: "configuration", "prevResult", … */
+  /** The garbled part, as a heading for results: "configuration", "prevResult", … */
   readonly input: string
   readonly plugin: string
   readonly env: Readonly<Record<string, string>>
-  /** The configuration, with one character per byte. */
+  /** The bytes of the configuration, as a string with one character for each byte. */
   readonly stdin: string
   /**
-   * One value of a valid configuration was replaced. A refusal must contain one of these words, which include the key's
-   * name.
+   * Words of which an error message must contain at least one, such as the key's name. Set if one value of a valid
+   * configuration was replaced.
    */
   readonly says?: readonly string[]
-  /** Whether ADD runs first, and its result is the `prevResult` of the configuration. */
+  /** Whether ADD runs first, and its result becomes the `prevResult` of this call. */
   readonly added?: true
   readonly garbled?: Garbling
 }
 
-/** Bytes for a function that reads data of other programs. */
+/** Garbage for a function that reads data of other programs. */
 export interface ReadCase {
   readonly kind: "read"
   readonly reader: string
-  /** Texts with one character per byte. Several if a function reads several parts, such as datagrams. */
+  /** The input as strings with one character for each byte. Several strings are parts such as datagrams. */
   readonly bytes: readonly string[]
-  /** Whether the bytes are valid and must be read without an error. */
+  /** Whether the input is valid, so that reading it must succeed. */
   readonly valid?: true
-  /** The number of random variants of these valid bytes, and their seed. */
+  /** The number of random variants of this valid input to try, and their seed. */
   readonly varied?: { readonly seed: number; readonly times: number }
 }
 
 export type Case = CallCase | ReadCase
 
-/** The outcome of a list of cases. */
+/** The results of a list of cases. */
 export interface Outcome {
-  /** The number of cases of each kind of input. */
+  /** The number of cases for each garbled part. */
   readonly tried: Readonly<Record<string, number>>
-  /** The failed cases. */
+  /** The failed cases with the reason. */
   readonly broken: readonly { readonly case: Case; readonly why: string }[]
 }

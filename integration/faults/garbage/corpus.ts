@@ -2,7 +2,10 @@ import { join } from "node:path"
 import type { PluginSetup } from "./calls.ts"
 import type { CallCase, Case } from "./case.ts"
 
-/** The stored cases, one per line: inputs that once found a fault, and valid ones from which others are generated. */
+/**
+ * The directory of stored cases, one on each line: inputs that once revealed a fault, and valid inputs from which
+ * others are generated.
+ */
 const directory = join(import.meta.dir, "../corpus")
 
 async function readLines<T>(file: string): Promise<T[]> {
@@ -13,16 +16,16 @@ async function readLines<T>(file: string): Promise<T[]> {
     .map((line) => JSON.parse(line) as T)
 }
 
-/** Returns the inputs that once found a fault. */
+/** Returns the inputs that once revealed a fault. */
 export const readCorpus = () => readLines<Case>("found.jsonl")
 
 /**
- * Returns the kernel's recorded answers to all requests of plugins, from a host on which `furnish` created an object of
- * each kind.
+ * Returns the kernel's recorded answers to all requests of plugins. They come from a host on which `furnish` created an
+ * object of each kind.
  */
 export const readRecorded = () => readLines<Extract<Case, { kind: "read" }>>("netlink.jsonl")
 
-/** Returns the call of the corpus for a plugin's stage. Replaces NETNS, ID and BIN with the stage's values. */
+/** Returns a stored call with the host's values in place of NETNS, ID and BIN. */
 export function placed(one: CallCase, { env, config, result }: PluginSetup): CallCase {
   const { CNI_NETNS = "", CNI_CONTAINERID = "", CNI_PATH = "" } = env
   const place = (text: string) =>

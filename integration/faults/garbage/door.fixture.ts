@@ -1,5 +1,5 @@
-// The engine's door, watched: notes what a call changes, and garbles one thing that it reads. It must be imported
-// before everything else: some functions of the door are taken from it while modules are loaded.
+// Replaces the engine's functions: records what a plugin call changes, and garbles one of its inputs. It must be
+// imported before everything else, because modules copy some of these functions when they are loaded.
 import type { Engine, TypedArray } from "../../../pkg/engine/engine.ts"
 import { Chance } from "../../lab/chance.ts"
 import { garbleMore, garbleNetlink, garbleText } from "./bytes.ts"
@@ -7,7 +7,7 @@ import type { Garbling, Source } from "./case.ts"
 
 declare const host: { -readonly [K in keyof Engine]: Engine[K] }
 
-/** The door as it is; its functions are not enumerable. */
+/** The original functions of the engine, which are not enumerable. */
 const real = Object.fromEntries(
   Object.getOwnPropertyNames(host).map((name) => [name, host[name as keyof Engine]]),
 ) as unknown as Engine
@@ -15,12 +15,12 @@ const AF_UNIX = 1
 const AF_NETLINK = 16
 const MSG_PEEK = 2
 const O_CREAT_OR_TRUNC = 0o1100
-/** A descriptor that no call of the kernel's returns. */
+/** A descriptor number that the kernel never returns. */
 const SCRIPTED = 900_000_000
 
 interface Opened {
   readonly what: "netlink" | "unix" | "file" | "pipe"
-  /** A path, or the protocol of netlink. */
+  /** A path, or the netlink protocol. */
   readonly name: string
   /** The bytes that replace the file's content. */
   content?: Uint8Array
@@ -35,15 +35,15 @@ let touched: string | undefined
 let script: Uint8Array | undefined
 let hurried = 0
 
-/** The calls that the door has recorded. */
+/** The observations of one plugin call. */
 export interface Seen {
-  /** Requests that change something, written files, and started programs. */
+  /** The requests with effects, the written files and the started programs. */
   readonly changes: readonly string[]
-  /** The changed value; undefined if the call ended before it. */
+  /** The input that was garbled, or undefined if the call ended before that input. */
   readonly touched: string | undefined
 }
 
-/** Runs a call with one of its inputs garbled, and shortens its waits. */
+/** Runs a plugin call with one of its inputs garbled, and shortens its waits. */
 export function watch<T>(asked: Garbling | undefined, run: () => T): Seen & { readonly value: T } {
   ;[changes, garbling, seen, touched] = [[], asked, 0, undefined]
   try {
@@ -54,7 +54,7 @@ export function watch<T>(asked: Garbling | undefined, run: () => T): Seen & { re
   }
 }
 
-/** Runs a function that connects to a server, which answers every request with these bytes. */
+/** Runs a function while every request to a server is answered with these bytes. */
 export function serving<T>(bytes: Uint8Array, run: () => T): T {
   script = bytes
   try {
@@ -64,7 +64,7 @@ export function serving<T>(bytes: Uint8Array, run: () => T): T {
   }
 }
 
-/** Whether this input must be garbled. */
+/** Reports whether this is the input to garble. */
 function isNext(source: Source, name: string): boolean {
   if (garbling?.source !== source || seen++ !== garbling.nth) return false
   touched = `${source} ${name}`
@@ -88,7 +88,7 @@ host.open = (path, flags, mode) => {
   return fd
 }
 
-/** A file's content with a mistake in it. */
+/** Returns a file's content with an error in it. */
 function garbledContent(fd: number): Uint8Array {
   const buffer = new Uint8Array(1 << 17)
   let length = 0
@@ -160,7 +160,7 @@ host.sendto = (fd, bytes, flags) => {
 }
 
 /**
- * Whether a request changes something, by its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>,
+ * Reports whether a request changes something, from its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>,
  * …/nfnetlink_conntrack.h.
  */
 function isChange(protocol: string, request: Uint8Array): boolean {
@@ -193,7 +193,7 @@ host.poll = (requests, timeoutMs) => {
   return 1
 }
 
-/** A clock on which every deadline passes soon, for calls that may wait for an event that never happens. */
+/** A clock with which every deadline passes soon, because an expected event may never happen. */
 host.monotonicMs = () => {
   if (isHurried()) hurried += 100
   return real.monotonicMs() + hurried

@@ -1,6 +1,6 @@
-// Many cases in one process: built as the plugins are, with sanitizers or without. `fuzz record` writes the kernel's answers to all
-// questions of plugins as cases; else each line of stdin is a case: stderr has its number before it begins, stdout what came of all.
-// biome-ignore assist/source/organizeImports: the door is watched before anything is taken from it
+// Runs many cases in one process. It is built like the plugins, with sanitizers or without. `fuzz record` prints the kernel's answers
+// to all requests of plugins, as cases. Otherwise each line of stdin is a case: its number goes to stderr, all results to stdout.
+// biome-ignore assist/source/organizeImports: this module must replace the engine's functions before others copy them
 import { watch } from "./door.fixture.ts"
 import { pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 import { decodeUtf8, encodeUtf8 } from "../../../pkg/engine/mod.ts"
@@ -13,11 +13,11 @@ import { questions, record } from "./netlink.fixture.ts"
 import { judgeReader } from "./readers.fixture.ts"
 import { bytesOf, textOf, vary } from "./vary.ts"
 
-/** The outcome. */
+/** The result of a plugin call. */
 interface Answer {
   readonly stdout: string
   readonly exitCode: number
-  /** Whether it was refused before the plugin's verb began. */
+  /** Whether the plugin refused the call before it ran the verb. */
   readonly early: boolean
 }
 
@@ -50,10 +50,10 @@ function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answe
   return { stdout, exitCode, early }
 }
 
-/** The codes of the specification, and upstream's 0, 8 and 999. */
+/** The error codes of the specification, and 0, 8 and 999 of the reference plugins. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** The fault of an answer; undefined when it follows the protocol. */
+/** Returns the protocol error in the output of a plugin call, or undefined if there is none. */
 function judgeAnswer({ stdout, exitCode }: Answer, { env, says }: CallCase, isGarbled: boolean): string | undefined {
   if (exitCode === 0) {
     const isEmpty = stdout === ""
@@ -97,12 +97,12 @@ function judgeCall(one: CallCase): { why?: string | undefined; input?: string } 
   }
 }
 
-/** The outcomes of the cases so far. */
+/** The results of the cases so far. */
 class Account implements Outcome {
   readonly tried: Record<string, number> = {}
   readonly broken: { case: Case; why: string }[] = []
 
-  /** Tries one case, and prints its number first, because the case may end this process. */
+  /** Runs one case. Prints its number first, because the case may end this process. */
   judge(number: string, one: Case): void {
     logLine(number)
     let [input, why]: [string, string | undefined] = [one.kind === "call" ? one.input : one.reader, undefined]
@@ -115,7 +115,7 @@ class Account implements Outcome {
     this.#note(input, one, why)
   }
 
-  /** Tries random changes of a valid case. */
+  /** Runs random variants of a valid case. */
   vary(number: string, { kind, reader, bytes }: ReadCase, { seed, times }: NonNullable<ReadCase["varied"]>): void {
     const parts = bytes.map(bytesOf)
     for (let at = seed; at < seed + times; at++) {

@@ -34,8 +34,8 @@ const cached = {
 const key = { network: "lab", containerId: "pod", ifName: "eth0" }
 
 /**
- * Inputs of the runtime library, which runs on Bun: its cache, and networks. `read` gets a cache directory and the
- * bytes.
+ * The inputs of the runtime library, which runs on Bun: its cache and networks. `read` reads the bytes, with a cache
+ * directory.
  */
 const inputs: Readonly<Record<string, { valid: object; read: (directory: string, bytes: Uint8Array) => void }>> = {
   "cache of the runtime": {
@@ -52,8 +52,8 @@ const inputs: Readonly<Record<string, { valid: object; read: (directory: string,
 }
 
 /**
- * Makes the library read almost valid inputs, each the given number of times. It must succeed or throw a protocol error
- * with a message.
+ * Makes the library read almost valid inputs, each `times` times. Each read must succeed or throw a protocol error with
+ * a message.
  */
 export async function readByLibrary(seed: number, times: number): Promise<Outcome> {
   await using directory = await TemporaryDirectory.create("cni-garbage")

@@ -42,7 +42,7 @@ import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 
 const lo = { index: 1 as Ifindex, name: "lo" }
 const table = { family: "ip", name: "garbage" } as const
-/** The objects that `garbage.test.ts` has created in that table. */
+/** The sets of that table, which `furnish` creates. */
 const sets: readonly NamedSet[] = [
   { table, name: "sources", key: [dataTypes.ipv4] },
   { table, name: "ports", key: [dataTypes.protocol, dataTypes.port], value: [dataTypes.ipv4, dataTypes.port] },
@@ -56,7 +56,7 @@ interface Asking {
 const route = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_ROUTE, ask })
 const netfilter = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_NETFILTER, ask })
 
-/** Every request of plugins to the kernel, and their result. */
+/** Every request that plugins send to the kernel. `ask` sends it and decodes the answer. */
 export const questions: Readonly<Record<string, Asking>> = {
   "list links": route((socket) =>
     listLinks(socket).map((link) => [link.attributes.unknown, linkData(link, "bridge"), linkData(link, "veth")]),
@@ -100,7 +100,7 @@ export const questions: Readonly<Record<string, Asking>> = {
   ),
 }
 
-/** Asks the kernel, and returns its answers as a case has them. */
+/** Sends a request to the kernel, and returns the datagrams of its answer for a case. */
 export function record(name: string): Uint8Array[] {
   const { protocol, ask } = questionOf(name)
   const answers: Uint8Array[] = []
@@ -109,7 +109,7 @@ export function record(name: string): Uint8Array[] {
     fd: kernel.fd,
     firstSequence: 0,
     send(datagram) {
-      answers.push(new Uint8Array()) // none has this length: where the next request was sent
+      answers.push(new Uint8Array()) // an empty part marks the next request
       kernel.send(datagram)
     },
     get isWide() {
@@ -130,7 +130,7 @@ export function record(name: string): Uint8Array[] {
   return answers
 }
 
-/** Sends a request to a kernel with these answers. */
+/** Sends a request that gets these answers instead of the kernel's. */
 export function replay(name: string, answers: readonly Uint8Array[]): void {
   const { protocol, ask } = questionOf(name)
   let at = 0

@@ -8,7 +8,7 @@ import { buildLauncher } from "../../executable/launcher.ts"
 import { builtPlugins, type CProgram, type HostNamespace, mustRun } from "../../lab/mod.ts"
 import type { Case, Outcome } from "./case.ts"
 
-/** A foreign IPAM plugin in `CNI_PATH`: its output, and how it ends. */
+/** IPAM plugins of other authors for `CNI_PATH`, as shell scripts by name. Each has its own output and exit code. */
 const delegates: Readonly<Record<string, string>> = {
   delegate: `printf '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.5/24","gateway":"10.77.0.1"}]}'`,
   "delegate-endless": `yes '{"cniVersion"' | head -c 70000000`,
@@ -20,18 +20,18 @@ const delegates: Readonly<Record<string, string>> = {
   "delegate-refusing": `printf '{"cniVersion":"1.1.0","code":111,"msg":"no"}'; exit 1`,
 }
 
-/** The names of those that fail, each in its own way. */
+/** The names of the scripts that fail, each in a different way. */
 export const badDelegates: readonly string[] = Object.keys(delegates).filter((name) => name !== "delegate")
 
-/** The files in /dev. */
+/** The devices in /dev: path, major and minor number. */
 const devices = [
   ["null", "1", "3"],
   ["net/tun", "10", "200"],
 ] as const
 
 /**
- * The program that runs cases, as the plugins are built, in a root in which a configuration that names any directory
- * does no harm.
+ * The program that runs cases, built like the plugins. It has its own root directory, so a configuration with any path
+ * does no harm to the machine.
  */
 export class FuzzProgram implements AsyncDisposable {
   readonly #directory: string
@@ -42,7 +42,7 @@ export class FuzzProgram implements AsyncDisposable {
     this.#launcher = launcher
   }
 
-  /** Builds it into a directory of `dist`. */
+  /** Builds the program in a directory of `dist`. */
   static async build(directory: string, flavour: Flavour = {}): Promise<FuzzProgram> {
     rmSync(directory, { recursive: true, force: true })
     mkdirSync(directory, { recursive: true })
@@ -50,7 +50,7 @@ export class FuzzProgram implements AsyncDisposable {
     const run = { main: join(import.meta.dir, "fuzz.fixture.ts"), name: "run" }
     await buildFromBytecode(path, flavour, [{ name: "fuzz", run }])
     const program = new FuzzProgram(directory, await buildLauncher())
-    // Plugins of its build run in its process.
+    // When the program calls another plugin of this suite, that plugin runs in the same process.
     mkdirSync(program.bin)
     for (const name of pluginNames) writePluginOfBuild(join(program.bin, name), name, path)
     for (const [name, script] of Object.entries(delegates)) {
@@ -62,12 +62,14 @@ export class FuzzProgram implements AsyncDisposable {
     return program
   }
 
-  /** The plugins' `CNI_PATH`: plugins that run in the same process, and programs of others. */
+  /**
+   * The plugins' `CNI_PATH`. It contains plugins of this suite, which run in the same process, and the scripts above.
+   */
   get bin(): string {
     return join(this.#directory, "bin")
   }
 
-  /** The command line that runs a program in its own root. */
+  /** Returns the command that runs a program with its own root directory. */
   inOwnRoot(program: string): [string, string[]] {
     const kept = [
       "/proc",
@@ -86,7 +88,10 @@ export class FuzzProgram implements AsyncDisposable {
     return [this.#launcher.path, [...options, program]]
   }
 
-  /** Runs cases, one after the other in one process. Throws when it dies or hangs, with the case that it was at. */
+  /**
+   * Runs cases in sequence in one process. If the process dies or hangs, throws an error with the case that it was
+   * running.
+   */
   async run(host: HostNamespace, cases: readonly Case[], timeoutMs = 1_200_000): Promise<Outcome> {
     const [file, args] = this.inOwnRoot(join(this.#directory, "fuzz"))
     const input = cases.map((one) => `${JSON.stringify(one)}\n`).join("")
@@ -98,7 +103,7 @@ export class FuzzProgram implements AsyncDisposable {
     throw new Error(`exit code ${exitCode} at ${at}, ${JSON.stringify(cases[Number.parseInt(at, 10)])}\n${said}`)
   }
 
-  /** The kernel's answers to all requests of plugins, as cases. */
+  /** Returns the kernel's answers to all requests of plugins, as cases. */
   async record(host: HostNamespace): Promise<Case[]> {
     const [file, args] = this.inOwnRoot(join(this.#directory, "fuzz"))
     const { stdout } = await host.exec(file, [...args, "record"])

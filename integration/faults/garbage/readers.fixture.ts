@@ -27,7 +27,10 @@ import {
 import { serving } from "./door.fixture.ts"
 import { questions, replay } from "./netlink.fixture.ts"
 
-/** A function that reads others' data, and the names of the errors that it may throw, each of which plugins expect. */
+/**
+ * A function that reads data of other programs, and the names of the errors that it may throw. Plugins handle all of
+ * these.
+ */
 interface Reader {
   readonly read: (parts: readonly Uint8Array[]) => void
   readonly mayThrow: readonly string[]
@@ -39,12 +42,12 @@ const one =
     read(bytes)
 const text = (read: (text: string) => void) => one((bytes) => read(decodeUtf8(bytes)))
 
-/** Whether the text of an error is useless to a person. */
+/** Throws an error again if it is not a CNI error or has no message. */
 function requireSentence(error: unknown): void {
   if (!isCniError(error) || error.message === "") throw error
 }
 
-/** Reads, and requires a refusal to name the input. */
+/** Returns a reader for text. If it refuses the text, its error message must match `words`. */
 const naming = (words: RegExp, read: (text: string) => void) =>
   text((given) => {
     try {
@@ -133,7 +136,7 @@ const own: Readonly<Record<string, Reader>> = {
   configuration: { read: naming(/./, (given) => void parseNetworkConfig(parseJsonObject(given))), mayThrow: [] },
 }
 
-/** Every reader by its name in cases. The names of readers of the kernel's answers begin with "netlink: ". */
+/** The readers by the name that cases use. Readers of the kernel's answers have names that begin with "netlink: ". */
 export const readers: Readonly<Record<string, Reader>> = {
   ...own,
   ...Object.fromEntries(
@@ -158,7 +161,7 @@ const client: Omit<ClientConfig, "family" | "clientId" | "request"> = {
   linkLocal: "fe80::858:aff:fe01:203",
 }
 
-/** A frame from the server of the captured ones, with this payload. */
+/** Returns a frame from the DHCP server of the captured frames, with this payload. */
 function framed(family: Family, payload: Uint8Array): Uint8Array {
   const [from = "", to = ""] = family === AF_INET ? ["10.1.2.1", "10.1.2.50"] : ["fe80::1", client.linkLocal]
   const [source = 0, target = 0] = family === AF_INET ? [67, 68] : [547, 546]
@@ -170,7 +173,10 @@ function framed(family: Family, payload: Uint8Array): Uint8Array {
   )
 }
 
-/** A client that receives these answers to its own requests, or unchanged frames, and waits between them. */
+/**
+ * Runs a DHCP client that receives these answers to its requests, or these frames unchanged. Its clock advances between
+ * them.
+ */
 function leaseBy(family: Family, parts: readonly Uint8Array[], areFrames = false): void {
   const [clientId, request] = family === AF_INET ? ["00626f78", [3, 1]] : ["000100012c", [23, 24, 56, 31]]
   let state: ClientState = createClient({ ...client, family, clientId: String(clientId), request: request as number[] })
@@ -199,7 +205,7 @@ function requireSound({ state, send, changes }: Step): void {
     if (!/^[0-9a-f.:]+\/\d+$/.test(lease.address)) throw new Error(`the address ${lease.address}`)
 }
 
-/** Returns whether plugins expect an error of a reader; if not, the reason. */
+/** Runs a reader. Returns undefined if it succeeds or throws an expected error, otherwise the fault. */
 export function judgeReader(name: string, parts: readonly Uint8Array[], areValid = false): string | undefined {
   const reader = readers[name]
   if (!reader) return `there is no reader of "${name}"`

@@ -24,7 +24,8 @@ const result = {
 }
 
 /**
- * A bus's answers to a client that logs in, requests its name, and asks whether firewalld runs: `strace -xx dbus-send`.
+ * The D-Bus server's messages to a client that logs in, requests its name, and asks whether firewalld runs. They were
+ * recorded with `strace -xx dbus-send`.
  */
 const welcome =
   "DATA\r\nOK 1234deadbeef\r\n" +
@@ -68,7 +69,7 @@ const lease = {
   netns: { path: "/run/netns/pod", identity: "4:4026532000" },
 }
 
-/** A valid input for each reader, except for readers of the kernel's answers, which are recorded. */
+/** Returns a valid input for each reader except those of the kernel's answers, which are recorded. */
 export function seeds(): ReadCase[] {
   return [
     read("D-Bus", welcome + hasOwner),
@@ -126,7 +127,7 @@ export function seeds(): ReadCase[] {
   ]
 }
 
-/** Gives a host objects of every kind that plugins ask the kernel for, so that its answers have every possible part. */
+/** Creates an object of every kind on a host, so that the kernel's answers contain every possible part. */
 export async function furnish(host: HostNamespace): Promise<void> {
   const rules = [
     "add table ip garbage",
@@ -160,7 +161,7 @@ export async function furnish(host: HostNamespace): Promise<void> {
   ]
   for (const command of commands) {
     const [file = "", ...args] = command.split(" ")
-    await host.tryExec(file, args) // some of it not every kernel has
+    await host.tryExec(file, args) // some kernels lack these kinds
   }
   await host.exec("nft", ["-f", "-"], { input: `${rules.join("\n")}\n` })
 }

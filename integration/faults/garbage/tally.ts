@@ -1,13 +1,13 @@
 import { extent, tellFigure } from "../../lab/mod.ts"
 import type { Outcome } from "./case.ts"
 
-/** Counts cases by their garbled part, and keeps the failed ones. */
+/** Counts cases by their garbled part, and collects the failed cases. */
 export class Tally {
   readonly #what: string
   readonly #tried = new Map<string, number>()
   readonly #broken: Outcome["broken"][number][] = []
 
-  /** `what` precedes the name of each input in figures: "told". */
+  /** `what` is a heading for the results, such as "garbage told to a plugin". */
   constructor(what: string) {
     this.#what = what
   }
@@ -17,7 +17,9 @@ export class Tally {
     this.#broken.push(...broken)
   }
 
-  /** Throws with the failed cases from `since` on, as lines for the corpus. */
+  /**
+   * Throws if cases failed, without the first `since` of them. The message contains each case as a line for the corpus.
+   */
   requireHeld(since = 0): void {
     const broken = this.#broken.slice(since)
     if (broken.length === 0) return
@@ -30,7 +32,7 @@ export class Tally {
     return this.#broken.length
   }
 
-  /** Reports a figure for each input. */
+  /** Reports the result for each garbled part. */
   async tell(): Promise<void> {
     for (const [input, tried] of this.#tried) {
       const isOfInput = ({ case: one }: Outcome["broken"][number]) =>

@@ -1,7 +1,7 @@
 import type { Schema } from "../../../pkg/config/mod.ts"
 import type { Chance } from "../../lab/chance.ts"
 
-/** Random values of unexpected types and at the limits of a key's range. */
+/** This file makes random values of unexpected types and at the limits of a key's range. */
 
 const odd: readonly unknown[] = [
   null,
@@ -51,7 +51,7 @@ export function mutateValue(chance: Chance, value: unknown): unknown {
   return Object.fromEntries(entries)
 }
 
-/** Returns text with some bytes changed, removed, duplicated, or truncated. */
+/** Returns text with some bytes changed, removed or duplicated, or with the end cut off. */
 export function mutateText(chance: Chance, text: string): string {
   const at = chance.below(text.length + 1)
   const to = at + chance.below(20)
@@ -73,7 +73,10 @@ export function mutateText(chance: Chance, text: string): string {
   }
 }
 
-/** Returns a value for a key that its table may accept or refuse: at a limit, beyond it, or of another type. */
+/**
+ * Returns a random value for a key: at a limit of its range, beyond it, or of another type. The key's schema may accept
+ * or refuse it.
+ */
 export function edgeOf(chance: Chance, schema: Schema): unknown {
   if (chance.below(4) === 0) return chance.of(odd)
   switch (schema.kind) {
@@ -132,7 +135,7 @@ export function edgeOf(chance: Chance, schema: Schema): unknown {
   }
 }
 
-/** Returns an object with some of its known keys, each of which may be valid. */
+/** Returns an object with random values for some of the known keys. */
 function objectOf(chance: Chance, fields: Readonly<Record<string, Schema>>): Record<string, unknown> {
   const keys = Object.keys(fields).filter(() => chance.below(2) === 0)
   return Object.fromEntries(keys.map((key) => [key, edgeOf(chance, fields[key] as Schema)]))

@@ -3,21 +3,21 @@ import { Chance } from "../../lab/chance.ts"
 import { garbleMore, garbleNetlink, garbleText } from "./bytes.ts"
 import { mutateText, mutateValue } from "./values.ts"
 
-/** Returns the bytes of a text with one character per byte. */
+/** Returns the bytes of a string with one character for each byte. */
 export function bytesOf(text: string): Uint8Array {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
   return bytes
 }
 
-/** Returns a text with one character per byte. */
+/** Returns bytes as a string with one character for each byte. */
 export function textOf(bytes: Uint8Array): string {
   let text = ""
   for (let at = 0; at < bytes.length; at += 4096) text += String.fromCharCode(...bytes.subarray(at, at + 4096))
   return text
 }
 
-/** Returns a reader's input with a fault in one part. An empty part, which separates answers, stays empty. */
+/** Returns a reader's input with one part garbled. An empty part, which separates answers, stays empty. */
 export function vary(seed: number, reader: string, parts: readonly Uint8Array[]): Uint8Array[] {
   const chance = new Chance(Math.imul(seed + 1, 0x9e3779b1))
   const at = chance.below(parts.length)
@@ -40,7 +40,7 @@ function garble(chance: Chance, reader: string, bytes: Uint8Array): Uint8Array {
   return encodeUtf8(JSON.stringify(value) ?? "")
 }
 
-/** Returns lines with valid checksums for the index, with any content. */
+/** Returns the lines of an index file with valid checksums, whatever their content. */
 function withChecksums(text: string): string {
   const lines = text.split("\n").map((line) => {
     const rest = line.slice(9)
