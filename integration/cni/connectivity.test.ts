@@ -15,7 +15,7 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const [bridge, portmap] = podsNetwork.plugins as [Record<string, unknown>, object]
 
-/** The same network with addresses of both families. */
+/** The network of pods with IPv4 and IPv6 addresses. */
 const dualNetwork = {
   ...podsNetwork,
   plugins: [
@@ -27,7 +27,7 @@ const dualNetwork = {
   ],
 }
 
-/** A node with a pod, whose default gateway is a machine outside that has no route to the pods. */
+/** Creates a node with two pods. The node's default gateway is another machine, which has no route to the pods. */
 async function scene(network: object = podsNetwork) {
   const lab = await NodeLab.create(network)
   const outside = await lab.host.addContainer("outside")
@@ -45,7 +45,7 @@ async function scene(network: object = podsNetwork) {
   return { lab, outside, client, server }
 }
 
-/** The time for an answer, also on a busy machine. */
+/** The time in seconds to wait for an answer, longer on slow machines. */
 const patience = String(scaleTimeout(3000) / 1000)
 
 interface Tested {
@@ -108,21 +108,21 @@ const nft = ({ host }: NodeLab, hook: string, ...rules: string[]) =>
 type Fault = {
   name: string
   failed: readonly string[]
-  /** The probes that cannot run then. */
+  /** The probes that this fault makes impossible. */
   skipped?: readonly string[]
   says: RegExp
   network?: object
   seed?: (lab: NodeLab, server: ContainerNamespace, client: ContainerNamespace) => Promise<unknown>
 }
 
-/** Faults that the containers of the test meet themselves. */
+/** Faults that affect the two containers which the test itself attaches. */
 const faults: readonly Fault[] = [
   {
     name: "the host forwards nothing by policy",
     failed: ["pod to outside", "port from outside", "port from pod", "hairpin"],
     skipped: ["mtu to outside"],
     says: /pod to outside: no answer in \d+ s; .*policy drop of chain inet guard c/,
-    // frames between pods do not pass the rules where br_netfilter is not loaded
+    // without br_netfilter, frames between pods do not pass these rules
     seed: (lab) =>
       nft(
         lab,
@@ -158,7 +158,7 @@ const faults: readonly Fault[] = [
   },
 ]
 
-/** Faults of containers that are there already. */
+/** Faults that affect existing containers. */
 const ofExisting: readonly Fault[] = [
   {
     name: "the port of the second container is down",
@@ -195,7 +195,7 @@ const ofExisting: readonly Fault[] = [
   },
 ]
 
-/** The host's end of a pod. */
+/** Returns the name of the host's end of a pod's veth pair. */
 async function portOf({ host }: NodeLab, pod: ContainerNamespace): Promise<string> {
   const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   return links.find(({ ifalias }) => ifalias?.includes(pod.name))?.ifname ?? ""
@@ -227,11 +227,16 @@ for (const [whose, list] of [
   )
 }
 
-/** Frames between pods pass the rules where br_netfilter sends them there. */
+/**
+ * Rules that accept IPv6 packets between pods. With br_netfilter, frames between pods pass the rules for IP packets.
+ */
 const discovery = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 const betweenPods = "ip6 saddr fd00:85::/64 ct original ip6 daddr fd00:85::/64 accept"
 
-/** Faults of IPv6 alone on a node whose pods have both families: each probe of it fails by at least one of them. */
+/**
+ * Faults that affect only IPv6, on a node whose pods have addresses of both families. Together they make every IPv6
+ * probe fail.
+ */
 const ofIpv6: readonly Fault[] = [
   {
     name: "a rule of the host drops what it forwards",
@@ -249,7 +254,7 @@ const ofIpv6: readonly Fault[] = [
   {
     name: "the second container takes no connections",
     failed: ["pod to pod", ...ports],
-    says: /pod to pod: no answer in \d+ s; undefined/, // rules inside the container are not followed
+    says: /pod to pod: no answer in \d+ s; undefined/, // cni test does not read rules inside the container
     seed: (_, server) => nftInside(server, "filter hook input priority 0", "meta nfproto ipv6 meta l4proto tcp drop"),
   },
   {
@@ -341,7 +346,10 @@ const near = {
 const noPort = "no TCP port of the container is published"
 const far = /^the network gives its containers no route to /
 
-/** A connection that a network does not provide by design is not a failure. */
+/**
+ * Networks that do not provide every connection by design. A connection that the network does not provide is no
+ * failure.
+ */
 const kinds: readonly {
   readonly name: string
   readonly plugins: readonly object[]
@@ -418,8 +426,8 @@ for (const { name, plugins, needs, ok, skipped } of kinds) {
 }
 
 /**
- * Starts `cni test` with rules under which it waits for answers for a minute, and waits until its containers are
- * attached.
+ * Starts `cni test` on a node whose rules drop its packets, so that it waits for a minute. Returns after it has
+ * attached its containers.
  */
 async function startWaiting(lab: NodeLab) {
   await nft(lab, "filter hook forward priority 0", "drop")
@@ -524,7 +532,7 @@ test("another test that runs is left alone", async () => {
   await started.exited
 })
 
-/** A name server outside that answers every name except those with "missing". */
+/** A DNS server that answers for every name except those that contain "missing". */
 const nameServer = `
 const server = await Bun.udpSocket({ hostname: "192.0.2.1", port: 53, socket: { data(socket, question, port, address) {
   const answer = Buffer.from(question)

@@ -32,7 +32,7 @@ const network = {
   ],
 }
 
-/** The number of reports of a fault. */
+/** Returns how often the address is reported as missing. */
 const timesTold = (differences: readonly Difference[], address: string) =>
   differences.filter(({ expected }) => expected.split("/")[0] === address).length
 
@@ -51,7 +51,7 @@ interface Difference {
   found: string
 }
 
-/** A host with one attachment, and the output of `cni diff` for it. */
+/** A host with one attachment. */
 class Attached implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace

@@ -3,7 +3,7 @@ import { type ContainerNamespace, isOfMachine, waitFor } from "../lab/mod.ts"
 import { type Finding, NodeLab } from "./node-lab.ts"
 
 const staticRoutes = { cniVersion: "1.1.0", name: "line" }
-/** A point-to-point network with both families. */
+/** The configuration of a point-to-point network with IPv4 and IPv6. */
 const line = {
   ...staticRoutes,
   plugins: [
@@ -17,11 +17,11 @@ const line = {
         routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }],
       },
     },
-    // The kernel prints the first as "300", and the second with a tab.
+    // The kernel prints the first value as "300", and the second value with a tab.
     { type: "tuning", sysctl: { "net.core.somaxconn": "0x12c", "net.ipv4.ip_local_port_range": "20000 60000" } },
   ],
 }
-/** A macvlan network on an uplink of the node. */
+/** The configuration of a macvlan network on an uplink of the node. */
 const lan = {
   cniVersion: "1.1.0",
   name: "lan",
@@ -40,7 +40,7 @@ const lan = {
 
 interface Node {
   lab: NodeLab
-  /** Two of a bridge, one of ptp, one of macvlan. */
+  /** Two pods of a bridge, one of ptp and one of macvlan. */
   pods: Record<"a" | "b" | "line" | "lan", ContainerNamespace>
   stop(): Promise<void>
 }
@@ -78,7 +78,7 @@ async function doctor(lab: NodeLab): Promise<Finding[]> {
   return findings
 }
 
-/** A command with names that only the running node has. */
+/** Replaces $MAC_OF_B and $END_OF_A in a command by names on the running node. */
 async function filledIn(command: string): Promise<string> {
   const macOf = async (pod: ContainerNamespace) =>
     (await pod.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"]))[0]?.address ?? ""
@@ -87,18 +87,21 @@ async function filledIn(command: string): Promise<string> {
   return command.replace("$MAC_OF_B", await macOf(node.pods.b)).replace("$END_OF_A", end)
 }
 
-/** Faults made by a shell command in a container or on the host, and the expected finding. */
+/** A fault that a shell command creates in a container or on the host, with the expected finding. */
 interface Fault {
   rule: string
   severity: "error" | "warning"
   where: keyof Node["pods"] | "host"
   break: string
   says: RegExp
-  /** The repair, if doctor does not know the whole command. */
+  /** The remedy in the finding, if it is not a complete command. */
   remedy?: string
-  /** The repair in the same place, where the remedy is text because others own the object. */
+  /**
+   * The command that repairs the fault in the same place, if the remedy is advice because another program owns the
+   * object.
+   */
   mend?: string
-  /** Other findings that come with it. */
+  /** Other findings that the fault causes. */
   besides?: readonly string[]
 }
 
@@ -389,7 +392,7 @@ const more: readonly Fault[] = [
   },
 ]
 
-/** A table of family bridge with one chain, and perhaps a rule. */
+/** Returns the rules of a bridge table with one chain. */
 const bridgeChain = (hook: string, ...rules: string[]) =>
   [
     "nft 'add table bridge guard; delete table bridge guard; add table bridge guard'",
@@ -446,7 +449,7 @@ const ofUplinks: readonly Fault[] = [
   },
 ]
 
-/** A table with one chain of type filter, and a rule. */
+/** Returns the rules of a table with one chain of type filter and one rule. */
 const chainWith = (table: string, hook: string, rule: string) =>
   `nft 'table ${table} { chain c { type filter hook ${hook}; ${rule}; }; }'`
 
@@ -455,7 +458,7 @@ const ofOperators: readonly Fault[] = [
     rule: "container-address-missing",
     severity: "error",
     where: "line",
-    // The kernel then looks for a second holder of each address that comes without "nodad".
+    // This enables duplicate address detection for each address that is added without "nodad".
     break: "sysctl -w net.ipv6.conf.eth0.accept_dad=1 net.ipv6.conf.eth0.disable_ipv6=1",
     says: /does not have fd86::2\/64, which ADD assigned$/,
   },
@@ -588,7 +591,7 @@ const ofSettings: readonly Fault[] = [
   },
 ]
 
-/** A container's own packet filter, with one chain. */
+/** Returns the rules of a container's own packet filter with one chain. */
 const ownChain = (table: string, hook: string, ...rules: string[]) =>
   [
     `nft 'add table ${table}; add chain ${table} c { type filter hook ${hook}; }'`,
@@ -600,7 +603,7 @@ const ofTheirOwn: readonly Fault[] = [
     rule: "container-link-down",
     severity: "error",
     where: "a",
-    // No record has this interface, and that it was up tells its address.
+    // No record contains "lo". The address of "lo" shows that it was up.
     break: "ip link set lo up; ip link set lo down",
     says: /^interface "lo" of "pods\/.*shop\/a\) is down$/,
   },
@@ -677,13 +680,13 @@ const ofBridges: readonly Fault[] = [
   },
 ]
 
-/** Intended settings of containers: some packets pass, or it is unknown which. */
+/** Rules that containers intentionally have: some packets pass, or `doctor` cannot know which. */
 const meant = [
   [["inet", "input", "drop"], "ct state established,related accept"],
   [["inet", "input", "drop"], "iifname lo accept", "tcp dport 80 accept"],
   [["inet", "output", "accept"], "ip daddr 10.0.0.0/8 drop", "ip daddr 169.254.169.254 reject"],
   [["inet", "output", "accept"], 'oifname "other*" drop', "oifname != eth0 drop"],
-  [["ip6", "input", "drop"]], // which the pod has no addresses of
+  [["ip6", "input", "drop"]], // the pod has no IPv6 address
   [["ip", "forward", "drop"]],
 ] as const
 
@@ -716,7 +719,7 @@ test.each(
   try {
     await breakAndMend(fault)
   } catch (error) {
-    await node.stop() // the next fault has a node without this one
+    await node.stop() // the next fault needs a node without this fault
     node = await startNode()
     throw error
   }

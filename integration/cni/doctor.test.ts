@@ -36,7 +36,7 @@ test("--fix deletes what containers that are gone have left, says so before, and
   expect({ fixes, exitCode }).toEqual({ fixes: [`DEL of pods/${gone.name}/eth0 by portmap, bridge`], exitCode: 0 })
   expect(await traces(gone)).toEqual([""])
   expect({ alive: await traces(alive), forgotten: await traces(forgotten) }).toEqual(before)
-  // An attachment that no cache has may be in use: it is reported and kept.
+  // An attachment without a cache record may be in use, so it is reported and kept.
   expect((await doctor(lab)).findings.map(({ rule, fixable }) => [rule, fixable])).toEqual([["orphaned-link", false]])
 })
 

@@ -36,7 +36,7 @@ async function write(directory: TemporaryDirectory, ...plugins: object[]): Promi
   return ["--conf-dir", directory.path, "--bin-dir", builtPlugins]
 }
 
-/** A dry run that must leave the host as it is, and nothing in the directory for temporary files. */
+/** Runs `cni dry-run ADD`. Fails if it changes the host or leaves a file in the directory for temporary files. */
 async function dryRun(host: HostNamespace, places: string[], port = 8080) {
   await using temporary = await TemporaryDirectory.create()
   const before = await takeSnapshot(host)
@@ -69,7 +69,7 @@ test("what it shows is what the ADD then makes, on a host that is used already",
   expect(made.result.interfaces?.map(({ name }) => name.replace(/^veth.*/, "veth"))).toEqual(
     interfaces.map(({ name }: { name: string }) => name.replace(/^veth.*/, "veth")),
   )
-  // The bridge, its address and its route were there: the copy has them, and they are nothing new.
+  // The bridge, its address and its route existed before, so they are not reported as new.
   expect(made.host.links).toEqual([
     expect.stringMatching(/^veth\w+: veth, mtu 1500, up, port of br-dry, alias lab\/dry-run\/eth0$/),
   ])
@@ -77,7 +77,7 @@ test("what it shows is what the ADD then makes, on a host that is used already",
   expect(made.container.addresses).toEqual(["10.22.0.3/24 dev eth0"])
   expect(made.container.routes.sort()).toEqual(["10.22.0.0/24 dev eth0", "default via 10.22.0.1 dev eth0"])
   expect(made.files).toContain("/var/lib/cni/networks/lab/10.22.0.3")
-  // The rules' lines are those that nft lists after the ADD, and did not list before.
+  // nft prints these lines of rules after the ADD, and did not print them before.
   const after = await rules()
   const elements = made.rules
     .split("\n")
@@ -88,7 +88,7 @@ test("what it shows is what the ADD then makes, on a host that is used already",
   expect(elements.filter((line) => !after.includes(line) || before.includes(line))).toEqual([])
   expect(before).toContain(first.name)
   expect(made.rules).not.toContain(first.name)
-  expect(made.rules).not.toContain("from containers to everywhere else") // a rule that is there for all of them
+  expect(made.rules).not.toContain("from containers to everywhere else") // a rule that all containers share
 })
 
 test("on a host that has nothing yet: the bridge, its address, forwarding and all rules", async () => {

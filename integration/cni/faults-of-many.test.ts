@@ -1,6 +1,6 @@
 /**
- * One fault of many containers: one finding, with a number and three names, which one command mends where a command
- * can.
+ * One fault that affects many containers is one finding, with their number and three names. One command repairs it, if
+ * a command can.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { extent, isOfMachine, writeSysctl } from "../lab/mod.ts"
@@ -8,7 +8,7 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const MANY = extent(40, 250)
 const AT_ONCE = 5
-/** The lines of a report about one cause on a terminal of 120 columns. */
+/** The maximum number of lines of a finding on a terminal of 120 columns. */
 const PARAGRAPH = 16
 
 let lab: NodeLab
@@ -75,7 +75,7 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
   ],
 ])(
   `${MANY} containers, and %s: one finding for each cause, which names all and goes when it is mended`,
-  // The default value keeps the runner from passing a callback there.
+  // The default value keeps the test runner from passing a callback as this parameter.
   async (_, rules, seed, mendByHand = undefined) => {
     expect(await lab.doctor()).toEqual({ findings: [], stderr: "", exitCode: 0 })
     await seed()
@@ -83,7 +83,7 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
     expect(findings.map(({ rule }) => rule)).toEqual(rules)
     for (const { rule, what, affected, pasteable } of findings) {
       expect(pasteable).toBe(mendByHand === undefined)
-      if (rule === "route-localnet-open") continue // of the one bridge
+      if (rule === "route-localnet-open") continue // this finding concerns the bridge
       const details = new Set(affected.map(({ detail }) => detail))
       if (rule === "missing-ports")
         expect([...details].filter((each) => /^port 8\d\d\d\/tcp$/.test(each ?? ""))).toHaveLength(MANY)
@@ -96,7 +96,7 @@ test.each<[string, string[], () => Promise<unknown>, (() => Promise<unknown>)?]>
     }
     const short = (await lab.onTerminal(["doctor"])).stdout
     const paragraphs = short.split(/\r?\n\r?\n/).filter((each) => !isOfMachine(each.split(/\s+/)[1] ?? ""))
-    expect(paragraphs).toHaveLength(rules.length + 1) // and the last line
+    expect(paragraphs).toHaveLength(rules.length + 1) // one more for the summary line
     for (const each of paragraphs) expect(each.split("\n").length).toBeLessThan(PARAGRAPH)
     expect(short).toMatch(new RegExp(`^${rules.length} errors?, [012] warnings?, `, "m")) // the machine's tables of neighbors may be full
     const whole = (await lab.onTerminal(["doctor", "--all"])).stdout.replaceAll(/\s+/g, "")

@@ -5,7 +5,7 @@ import type { NodeLab } from "./node-lab.ts"
 
 const OUTSIDE = "192.0.2.1"
 
-/** A machine outside, which is the host's gateway. */
+/** Adds another machine, which becomes the host's gateway. */
 async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
   const outside = await host.addContainer()
   await host.exec("ip", ["link", "add", "up0", "up", "type", "veth", "peer", "name", "eth0", "netns", outside.name])
@@ -15,7 +15,7 @@ async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
   return outside
 }
 
-/** Checks that all pods, or none of them, reach the outside. */
+/** Checks that either all pods or no pods reach the other machine. */
 async function expectOutside(pods: readonly ContainerNamespace[], isReached: boolean): Promise<void> {
   for (const pod of pods) {
     const ping = async () => (await pod.tryExec("ping", ["-c1", "-W1", OUTSIDE])).exitCode === 0
@@ -24,7 +24,7 @@ async function expectOutside(pods: readonly ContainerNamespace[], isReached: boo
   }
 }
 
-/** Faults on the host's path to the outside. */
+/** Faults on the way from the host to other machines. */
 export const faultsOutside: readonly Fault[] = [
   {
     rule: "host-gateway-silent",
@@ -45,7 +45,7 @@ export const faultsOutside: readonly Fault[] = [
     names: /^the host's route to 128\.0\.0\.0\/1 drops packets, but containers send there through the host$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
-      // Intended routes of many hosts: to private and to single networks.
+      // Many hosts have such routes on purpose: to private networks and to single networks.
       for (const network of ["10.0.0.0/8", "172.16.0.0/12", "224.0.0.0/4", "198.51.100.0/24"])
         await lab.host.exec("ip", ["route", "add", "blackhole", network])
       expect((await lab.doctor()).findings).toEqual([])

@@ -12,7 +12,7 @@ const endOf = async ({ host }: NodeLab) =>
   (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"]))[0]?.ifname ?? ""
 const setPort = async (lab: NodeLab, ...words: string[]) =>
   lab.host.exec("bridge", ["link", "set", "dev", await endOf(lab), ...words])
-/** The MAC of a pod, and the host's end of another one. */
+/** Returns the MAC address of a pod, and the host's end of another pod. */
 async function macAndOtherEnd({ host }: NodeLab, pod: ContainerNamespace | undefined): Promise<[string, string]> {
   const [link] = (await pod?.json<{ address: string }[]>("ip", ["-j", "link", "show", "eth0"])) ?? []
   const ends = await host.json<{ ifname: string; ifalias: string }[]>("ip", ["-j", "link", "show", "type", "veth"])
@@ -21,14 +21,14 @@ async function macAndOtherEnd({ host }: NodeLab, pod: ContainerNamespace | undef
 const store = "/var/lib/cni/networks/pods"
 const xfrm = (lab: NodeLab, ...words: string[]) => lab.host.exec("ip", ["xfrm", "policy", ...words])
 
-/** Installs the plugins by `cni install`, and then replaces bridge by another suite's. */
+/** Installs the plugins with `cni install`, then replaces bridge by the Go plugin. */
 async function replaceBridge(lab: NodeLab): Promise<void> {
   lab.binDir = lab.directory.join("placed")
   await mkdir(lab.binDir)
   expect((await lab.cni(["install", "--bin-dir", lab.binDir])).exitCode).toBe(0)
   await copyFile("/usr/lib/cni/bridge", `${lab.binDir}/bridge`)
 }
-/** Kills an installer at each of its renames, until the rename that commits the installation has happened. */
+/** Kills `cni install` at each of its renames, until it has done the rename that commits the installation. */
 async function killInstaller(lab: NodeLab): Promise<void> {
   const renames = "rename,renameat,renameat2"
   for (let at = 1; !existsSync(`${lab.binDir}/.cni-install/ready`); at++) {
@@ -39,7 +39,7 @@ async function killInstaller(lab: NodeLab): Promise<void> {
   }
 }
 
-/** Faults on the packet's path outside the packet filter's usual hooks, and in the records of host-local and ADD. */
+/** Faults on a packet's path outside the usual hooks of the packet filter, and in the records of host-local and ADD. */
 export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "netdev-drop",

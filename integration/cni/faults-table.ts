@@ -16,24 +16,24 @@ import {
 } from "../lab/mod.ts"
 import { type NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** Faults on a node with two running pods, the expected finding, and the repair. */
+/** A fault on a node with two running pods, the expected finding, and the repair. */
 export interface Fault {
   readonly rule: FindingName
-  /** The difference from another row of the same rule. */
+  /** The difference from other faults of the same rule. */
   readonly how?: string
   readonly needs?: Feature
   readonly severity: "error" | "warning"
-  /** Names that the finding must contain. */
+  /** Matches the message. It contains the names that the finding must mention. */
   readonly names: RegExp
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
-  /** Causes of their own that come with it. */
+  /** Other findings that the fault causes. */
   readonly besides?: readonly FindingName[]
-  /** For a fault without a repair command: the text of the remedy, and the repair by hand. */
+  /** Matches the remedy, if it is advice instead of a command. `mend` then repairs the fault. */
   readonly words?: RegExp
   mend?(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
 }
 
-/** A table with one chain and one rule. */
+/** Adds a table with one chain and one rule. */
 const nft = (lab: NodeLab, table: string, hook: string, rule = "") =>
   lab.host.exec("nft", ["-f", "-"], { input: `table ${table} {\n chain c {\n type ${hook};\n ${rule}\n }\n}\n` })
 const endOf = async ({ host }: NodeLab) => {
@@ -42,7 +42,7 @@ const endOf = async ({ host }: NodeLab) => {
 }
 const endsOf = async ({ host }: NodeLab) =>
   (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])).map(({ ifname }) => ifname)
-/** The head of an executable for arm64, <elf.h>: on the machines of these tests the kernel refuses it. */
+/** The beginning of an executable for arm64, which these test machines refuse; <elf.h>. */
 const ofAnotherMachine = Buffer.concat([
   Buffer.from("7f454c460201010000000000000000000200b70001000000", "hex"),
   Buffer.alloc(4096),
@@ -56,7 +56,7 @@ const subnet = (...texts: string[]) => ({
   ipam: { type: "host-local", ranges: [texts.map((text) => ({ subnet: text }))] },
 })
 
-/** A row for each way to break a node. */
+/** The faults, each of which breaks a node in a different way. */
 export const faults: readonly Fault[] = [
   {
     rule: "forwarding-off",
@@ -331,7 +331,7 @@ export const faults: readonly Fault[] = [
     words: /^delete "pods\/.*with the runtime and start it again/,
     mend: ({ host }, [, pod]) =>
       host.exec("sed", ["-i", "s/10.85.0.2\\//10.85.0.3\\//", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
-    besides: ["container-address-missing"], // the container has the address that its record had before
+    besides: ["container-address-missing"], // the container has the address from before the change of its record
   },
   {
     rule: "stale-lease",
@@ -358,7 +358,7 @@ export const faults: readonly Fault[] = [
         await lab.host.exec("umount", [pod.path])
       }
       const { stdout } = await lab.cni(["gc", "pods", "--auto", "--dry-run", "--json"])
-      expect(stdout).not.toMatch(/delete/) // containers that run keep what they have
+      expect(stdout).not.toMatch(/delete/) // running containers keep their addresses
     },
   },
   {

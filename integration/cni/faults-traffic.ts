@@ -6,24 +6,24 @@ import { type NodeLab, podsNetwork } from "./node-lab.ts"
 const endsOf = async ({ host }: NodeLab) =>
   (await host.json<{ ifname: string }[]>("ip", ["-j", "link", "show", "type", "veth"])).map(({ ifname }) => ifname)
 const endOf = async (lab: NodeLab) => (await endsOf(lab))[0] ?? ""
-/** Programs of classic BPF that return TC_ACT_SHOT: for all packets, and for ARP packets. */
+/** Classic BPF programs that drop packets (TC_ACT_SHOT): all packets, and ARP packets. */
 const dropAll = "bpf da bytecode 1,6_0_0_2"
 const dropArp = "bpf da bytecode 4,40_0_0_12,21_0_1_2054,6_0_0_2,6_0_0_4294967295"
 
-/** Adds a filter of tc; a program's numbers have "_" between them. */
+/** Adds a tc filter. The numbers of a BPF program are separated by "_", which becomes a space. */
 async function addFilter(lab: NodeLab, device: string, place: string, filter: string): Promise<void> {
   await lab.host.exec("tc", ["qdisc", "add", "dev", device, "clsact"])
   const words = `filter add dev ${device} ${place} ${filter}`.split(" ").map((word) => word.replaceAll("_", " "))
   await lab.host.exec("tc", words)
 }
 
-/** Removes the queues with such filters from all interfaces of the host. */
+/** Deletes the clsact qdisc, with its filters, from the host's interfaces. */
 const deleteClsact = async (lab: NodeLab) => {
   for (const device of ["cni0", ...(await endsOf(lab))])
     await lab.host.tryExec("tc", ["qdisc", "del", "dev", device, "clsact"])
 }
 
-/** A pod of a network that limits outgoing packets. */
+/** Adds a pod to a network that limits outgoing traffic. */
 async function addLimited(lab: NodeLab): Promise<void> {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.87.0.0/24" }]] }
   const bandwidth = { type: "bandwidth", egressRate: 1_000_000, egressBurst: 1_000_000 }
@@ -32,7 +32,7 @@ async function addLimited(lab: NodeLab): Promise<void> {
   await lab.addPod("slow", "second")
 }
 
-/** The output of trace for pods whose gateway does not answer. */
+/** Returns the output of `cni trace` for the pods whose gateway does not answer. */
 async function waysOfCutOff(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<string> {
   const ways: string[] = []
   for (const pod of pods) {
@@ -42,7 +42,7 @@ async function waysOfCutOff(lab: NodeLab, pods: readonly ContainerNamespace[]): 
   return ways.join("\n")
 }
 
-/** Faults of traffic control, which runs before and after all rules of the packet filter. */
+/** Faults of traffic control, which handles packets before and after the packet filter. */
 export const faultsOfTraffic: readonly Fault[] = [
   {
     rule: "tc-filter",

@@ -10,7 +10,7 @@ import { type Finding, NodeLab } from "./node-lab.ts"
 
 const faults = [...usual, ...faultsOnPaths, ...faultsOfTraffic, ...faultsOutside]
 
-/** The features that some faults need, by name in this file: so `npm run test:vm` finds the machine for them. */
+/** The features that some faults need. `npm run test:vm` reads their names in this file. */
 const features = [
   "ifb",
   "nf_tables_bridge",
@@ -19,7 +19,9 @@ const features = [
   "vlan_filtering",
 ] as const satisfies readonly Fault["needs"][]
 
-/** Every second fault in `npm test`: each takes some seconds. `npm run test:faults -- cni` has all of them. */
+/**
+ * The faults that run: half of them in `npm test`, because each takes seconds, and all in `npm run test:faults -- cni`.
+ */
 const chosen = faults.filter((_, at) => isLong || at % 2 === seed % 2)
 
 for (const fault of chosen) {
@@ -45,7 +47,8 @@ async function breakAndMend(fault: Fault): Promise<void> {
   expect(findings.map((each) => each.rule).filter((each) => !besides.includes(each))).toEqual([])
   expect(exitCode).toBe(findings.some((each) => each.severity === "error") ? 3 : 0)
 
-  // What is to be done by hand is done first: commands of what comes with it may act on the wrong cause.
+  // If the main remedy is advice, repair the fault by hand first. Commands for its other findings may assume a
+  // different cause.
   for (const { remedy } of words ? [] : findings.filter(isPasteable)) {
     const pasted = await lab.paste(remedy)
     expect({ remedy, ...pasted }).toMatchObject({ stderr: "", exitCode: 0 })

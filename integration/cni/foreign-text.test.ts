@@ -3,11 +3,11 @@ import { startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 /**
- * A text that ends a line and starts one that looks like the tool's, colors it, reverses its direction, and has a
- * character that XML does not allow.
+ * A name that tries to deceive a reader of the output. It starts a line that looks like the tool's, adds color,
+ * reverses the direction, and contains a character that XML does not allow.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
-/** Characters that no output of a tool has, except for its own newlines. */
+/** Matches characters that the output of a tool must not contain, except for its own newlines. */
 const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]|^\s*ERROR forged/m

@@ -18,7 +18,7 @@ const networks = {
   iptables: { ipMasqBackend: "iptables", backend: "iptables" },
 }
 
-/** A network with addresses, links, masquerade and port mappings. */
+/** Returns a network with addresses, links, masquerading and port mappings. */
 function networkOf({ ipMasqBackend, backend }: { ipMasqBackend?: string; backend?: string }) {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]] }
   return {
@@ -31,7 +31,10 @@ function networkOf({ ipMasqBackend, backend }: { ipMasqBackend?: string; backend
   }
 }
 
-/** A container's traces on the host, by its id: reservations, aliases of links, rules of both packet filters. */
+/**
+ * Returns what the host has for a container, by the container's ID: reservations, link aliases, and rules of both
+ * packet filters.
+ */
 async function tracesOf(host: HostNamespace, { name }: ContainerNamespace): Promise<string[]> {
   const leases = await host.tryExec("grep", ["-rlw", name, "/var/lib/cni/networks/lab", "--exclude-dir=.index"])
   const said = [await host.exec("ip", ["-details", "link"]), await host.exec("nft", ["list", "ruleset"])]
@@ -39,7 +42,7 @@ async function tracesOf(host: HostNamespace, { name }: ContainerNamespace): Prom
   return [...leases.stdout.split("\n").filter((line) => line !== ""), ...lines.filter((line) => line.includes(name))]
 }
 
-/** The rows of a table, by their columns. */
+/** Splits the rows of a table into cells. */
 function rowsOf(text: string): string[][] {
   const [, ...lines] = text.trimEnd().split("\n")
   return lines.map((line) => line.split(/ {2,}/))

@@ -66,7 +66,7 @@ test("json: uplinks with routes, the bridge with its address, containers with ad
     "veth",
   ])
   expect(web?.hostEnd).toBe(link?.ifname ?? "")
-  // The container sends what the host's end receives.
+  // Packets that the container sends are packets that the host's end receives.
   expect(web?.counters?.sent.packets).toBeGreaterThanOrEqual(4)
   expect(web?.counters?.sent.packets).toBeLessThanOrEqual(link?.stats64.rx.packets ?? 0)
 })

@@ -5,13 +5,13 @@ import { NodeLab } from "./node-lab.ts"
 const tool = `${builtPlugins}/../cni`
 const environmentOf = (lab: NodeLab) => ({ ...programEnv, NETCONFPATH: lab.confDir, CNI_PATH: builtPlugins })
 
-/** A line of bash, in which `cni` is the built tool. */
+/** Runs a bash command line, in which `cni` is the tool under test. */
 function shell(lab: NodeLab, line: string, env: Record<string, string> = {}) {
   const script = `set -o pipefail; cni() { ${tool} "$@"; }; ${line}`
   return lab.host.tryExec("bash", ["-c", script], { env: { ...environmentOf(lab), ...env } })
 }
 
-/** The output on a terminal of that width, without colors. */
+/** Returns the output on a terminal of this width, without colors. */
 async function onTerminal(lab: NodeLab, columns: number, args: string): Promise<string[]> {
   const env = { ...environmentOf(lab), NO_COLOR: "1", TERM: "xterm" }
   const line = `stty cols ${columns}; ${tool} ${args}`
@@ -40,7 +40,7 @@ describe("what is printed", () => {
     for (const command of commands) {
       const text = await shell(lab, `cni ${command.join(" ")} | cat`)
       expect(() => JSON.parse(text.stdout)).toThrow()
-      expect(text.stdout.length).toBeGreaterThan(5) // "No leases"
+      expect(text.stdout.length).toBeGreaterThan(5) // the shortest text is "No leases"
       const json = (await lab.cni([...command, "--json"])).stdout
       const timeless = (said: string) =>
         said.replace(/"(ms|value|packets|bytes)": [\d.]+|"veth\w+|([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "")
@@ -93,7 +93,9 @@ describe("what is printed", () => {
 })
 
 describe("a reader that goes", () => {
-  /** Runs a program whose stdout is a pipe without a reader. Returns its exit status as a shell does. */
+  /**
+   * A Python program that runs a command with a pipe as stdout that nobody reads. Its exit status is that of a shell.
+   */
   const withoutReader = `import os, subprocess, sys
 reader, writer = os.pipe()
 os.close(reader)
@@ -126,7 +128,7 @@ print(128 - code if code < 0 else code, done.stderr.decode(), end="")`
 })
 
 describe("--watch", () => {
-  /** A running command, with its output so far. */
+  /** Starts a command, and collects its output. */
   function start(lab: NodeLab, command: readonly string[]) {
     const env = { ...environmentOf(lab), TERM: "xterm", NO_COLOR: "1" }
     const process = Bun.spawn(lab.host.commandLine(command), { env, stdin: "pipe", stdout: "pipe", stderr: "pipe" })
@@ -177,7 +179,7 @@ describe("--watch", () => {
     await lab.addPod("first")
     const line = `stty cols 120; exec ${tool} ps --watch --interval 0.05`
     const { process, seen, exitCode } = start(lab, ["script", "-qec", line, "/dev/null"])
-    // Home, and clear from there to the end: ECMA-48 8.3.57 and 8.3.39
+    // Cursor to the first line, and erase the rest of the screen: ECMA-48, 8.3.57 and 8.3.39
     const screens = () => seen.out.split("\x1b[H\x1b[J").slice(1)
     try {
       await waitFor(() => screens().some((screen) => screen.includes("first")), "the first look")

@@ -22,12 +22,12 @@ const onLan = {
 const bridge = { type: "bridge", bridge: "cni0", isGateway: true, ipam: onIpv4 }
 const ptp = { type: "ptp", ipMasq: true, ipam: withDefault }
 
-/** A network whose containers have no fault. */
+/** A network without faults. */
 interface Healthy {
   readonly plugins: readonly object[]
-  /** The kernel features that it needs. */
+  /** A kernel feature that the network needs. */
   readonly needs?: Feature
-  /** The network takes one container. */
+  /** Whether the network can have only one container. */
   readonly isOne?: boolean
 }
 
@@ -137,7 +137,7 @@ for (const [name, { plugins, needs, isOne = false }] of Object.entries(networks)
   const run = async () => {
     await using lab = await startNode(plugins)
     await lab.addPod("one")
-    const isFixed = isOne || JSON.stringify(plugins).includes('"static"') || JSON.stringify(plugins).includes('"mac"') // one only
+    const isFixed = isOne || JSON.stringify(plugins).includes('"static"') || JSON.stringify(plugins).includes('"mac"') // only one container can have this address
     if (!isFixed) await lab.addPod("two")
     expect(await findings(lab)).toEqual([])
   }
@@ -156,7 +156,7 @@ test("healthy: a second interface by Multus, with a default route that the first
   }
   await lab.writeNetwork("20-second.conflist", { cniVersion: "1.1.0", name: "second", plugins: [second] })
   const pod = await lab.addPod("one")
-  // Multus takes the default route of what is not the pod's first interface away again.
+  // Multus removes the default route of every interface except the pod's first.
   await lab.cni(["add", "second", pod.path, "--container-id", pod.name, "--ifname", "net1"])
   expect((await pod.exec("ip", ["-br", "link"])).stdout).toContain("net1")
   await pod.exec("sh", ["-ec", "ip route flush default; ip route add default via 10.85.0.1"])

@@ -9,7 +9,7 @@ async function load(lab: NodeLab, { iptables, nft, setUp }: RuleSet): Promise<vo
   if (iptables) await lab.host.exec("iptables-restore", ["--noflush"], { input: iptables })
 }
 
-/** A machine on the host's uplink. */
+/** Adds another machine on the host's uplink. */
 async function addOutside({ host }: NodeLab): Promise<ContainerNamespace> {
   const outside = await host.addContainer()
   await host.exec("ip", ["link", "add", "up0", "type", "veth", "peer", "name", "eth0", "netns", outside.name])

@@ -2,13 +2,16 @@ import { expect, test } from "bun:test"
 import { builtPlugins, type ContainerNamespace, chooseIptables } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** Debian's build of the reference plugins. */
+/** The directory of Debian's Go plugins. */
 const upstreamPlugins = "/usr/lib/cni"
 
-/** A network of a version without GC, as most nodes have it. */
+/** The network with a version of the specification that has no GC, as most nodes use it. */
 const oldNetwork = { ...podsNetwork, cniVersion: "1.0.0" }
 
-/** A node with the remains of a container of the reference plugins, its lease, and the runtime's cache. */
+/**
+ * Creates a node on which the Go plugins left objects of a container that no longer exists, with its lease and cache
+ * record.
+ */
 async function nodeOfOthers(): Promise<{ lab: NodeLab; gone: ContainerNamespace; alive: ContainerNamespace }> {
   const lab = await NodeLab.create(oldNetwork)
   await chooseIptables(lab.host, "nf_tables")
@@ -27,7 +30,7 @@ async function nodeOfOthers(): Promise<{ lab: NodeLab; gone: ContainerNamespace;
   return { lab, gone, alive }
 }
 
-/** The lines of table nat that are about a container, and the DNAT to an address. */
+/** Returns the lines of table nat that contain one of these words. */
 async function linesOf({ host }: NodeLab, ...words: string[]): Promise<string[]> {
   const { stdout } = await host.exec("iptables-save", ["-t", "nat"])
   return stdout.split("\n").filter((line) => words.some((word) => line.includes(word)))
@@ -98,7 +101,7 @@ test("after --fix the last line counts what is left, not what was found", async 
   await using lab = await NodeLab.create()
   await lab.losePod(await lab.addPod())
   const { stdout } = await lab.onTerminal(["doctor", "--fix"])
-  // The machine's table of neighbors may be full, which is a warning.
+  // A full table of neighbors on the machine causes a warning.
   expect(stdout).toMatch(
     /WARNING stale-cache.*Fixing: DEL of pods.*\n0 errors, [01] warnings?, 0 attachments looked at, after 1 deletion\r?\n$/s,
   )

@@ -6,14 +6,14 @@ import { builtPlugins, HostNamespace, programEnv, TemporaryDirectory } from "../
 
 const tool = join(builtPlugins, "../cni")
 
-/** An old plugin, whose newest version is 0.4.0. */
+/** An old plugin, whose newest version of the specification is 0.4.0. */
 const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `
 
 /**
- * A host with an interface `uplink`: it reaches 192.168.77.0/24 by it, and a router has advertised a default route
- * there.
+ * Creates a host with an interface `uplink`. The host reaches 192.168.77.0/24 through it, and has a default route
+ * through it from a router advertisement.
  */
 async function hostWithUplink(): Promise<HostNamespace> {
   const host = await HostNamespace.create()
@@ -83,7 +83,7 @@ test("without a file it is the directory of the node, and a network that works t
   const places = ["--conf-dir", directory.path, "--bin-dir", builtPlugins]
   const pod = await host.addContainer()
   expect(await lint(host, places)).toEqual({ exitCode: 0, findings: [] })
-  // Also when its own bridge and routes are there.
+  // There are also no findings once the network's own bridge and routes exist.
   await host.exec(tool, ["add", "lab", pod.path, ...places], { env: programEnv })
   expect(await lint(host, places)).toEqual({ exitCode: 0, findings: [] })
   await host.exec(tool, ["del", "lab", pod.path, ...places], { env: programEnv })

@@ -13,7 +13,7 @@ import {
 
 const tool = join(builtPlugins, "../cni")
 
-/** A network as pods have it: a bridge, masquerade, published ports. */
+/** A usual network of pods: a bridge, masquerading and published ports. */
 export const podsNetwork = {
   cniVersion: "1.1.0",
   name: "pods",
@@ -44,17 +44,20 @@ export interface Finding {
   readonly affected: readonly { readonly name: string; readonly detail?: string; readonly containerId?: string }[]
 }
 
-/** The final content of a terminal: a command that works for a second prints a line about it, and clears that line. */
+/**
+ * Returns the final content of a terminal. After a second, a command prints a line about its progress, and clears that
+ * line later.
+ */
 export function withoutProgress(shown: string): string {
   const parts = shown.split("\r\x1b[K")
   return parts.filter((part) => !/^cni .*: running for \d+ s, Ctrl-C stops it$/.test(part)).join("")
 }
 
-/** A node with a configuration directory and pods, on which `cni` is used as its operator uses it. */
+/** A node with a configuration directory and pods, for tests that use `cni` like the node's operator. */
 export class NodeLab implements AsyncDisposable {
   readonly host: HostNamespace
   readonly directory: TemporaryDirectory
-  /** The runtime's directory of plugins. */
+  /** The directory from which the runtime executes plugins. */
   binDir = builtPlugins
   #port = 8000
 
@@ -77,7 +80,7 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** Runs `cni …` with any exit code, under the program `under` if given. */
+  /** Runs `cni` and returns its output, whatever its exit code. If `under` is given, that command runs it. */
   cni(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
@@ -87,33 +90,31 @@ export class NodeLab implements AsyncDisposable {
     return this.host.tryExec(file, words, { env: { ...this.env(), ...env } })
   }
 
-  /**
-   * The command line of `cni …` on the node, for a program that is started and not waited for; `under` as for `cni`.
-   */
+  /** Returns the command line of `cni` on the node, for a process that a test starts itself. */
   commandLine(args: readonly string[], under: readonly string[] = []): string[] {
     return this.host.commandLine([...under, tool, ...args])
   }
 
-  /** The environment of `cni` on the node. */
+  /** Returns the environment of `cni` on the node. */
   env(): Record<string, string> {
     return { ...programEnv, NETCONFPATH: this.confDir, CNI_PATH: this.binDir }
   }
 
-  /** The findings of `cni doctor`, without those about the machine. */
+  /** Returns the findings of `cni doctor`, except those that concern the machine. */
   async doctor(...args: string[]): Promise<{ findings: Finding[]; stderr: string; exitCode: number }> {
     const { stdout, stderr, exitCode } = await this.cni(["doctor", "--json", ...args])
     const { findings: all = [] } = (stdout === "" ? {} : JSON.parse(stdout)) as { findings?: Finding[] }
     return { findings: all.filter(({ rule }) => !isOfMachine(rule)), stderr, exitCode }
   }
 
-  /** Runs a command as an operator who pastes it into a shell. */
+  /** Runs a command like an operator who pastes it into a shell. */
   paste(command: string): Promise<Output> {
     return this.host.tryExec("sh", ["-c", command], {
       env: { ...this.env(), PATH: `${dirname(tool)}:${programEnv.PATH}` },
     })
   }
 
-  /** Installs a copy of the plugins, changed by `change`, for the runtime. */
+  /** Copies the plugins to a new directory, applies `change`, and makes the runtime use that directory. */
   async useOwnPlugins(change: (directory: string) => Promise<unknown>): Promise<void> {
     const directory = this.directory.join("bin")
     await cp(builtPlugins, directory, { recursive: true })
@@ -121,7 +122,7 @@ export class NodeLab implements AsyncDisposable {
     this.binDir = directory
   }
 
-  /** `cni …` as a person sees it, on a terminal of 120 columns without colors. */
+  /** Returns the output of `cni` on a terminal of 120 columns, without colors. */
   async onTerminal(args: readonly string[]): Promise<Output> {
     const env = { ...this.env(), NO_COLOR: "1" }
     const output = await this.host.tryExec(
@@ -132,14 +133,15 @@ export class NodeLab implements AsyncDisposable {
     return { ...output, stdout: withoutProgress(output.stdout) }
   }
 
-  /** The host's port of the last pod. */
+  /** The host port of the last pod. */
   get lastPort(): number {
     return this.#port
   }
 
   /**
-   * Attaches a new pod with one published port of these protocols, under the name that kubelet would use. The container
-   * is named after the namespace by default. Throws the output of `cni add`, with the namespace's name as cause.
+   * Attaches a new pod with one published port for each of these protocols. The pod has the name that kubelet would
+   * use. The container's ID is the namespace's name by default. Throws the output of `cni add` if it fails, with that
+   * name as cause.
    */
   async addPod(
     name = "web",
@@ -160,7 +162,7 @@ export class NodeLab implements AsyncDisposable {
     return pod
   }
 
-  /** Removes a pod's namespace as a crash of the runtime does: without a DEL. */
+  /** Deletes a pod's namespace without DEL, as after a crash of the runtime. */
   async losePod(pod: ContainerNamespace): Promise<void> {
     await this.host.removeContainer(pod)
     const links = async () => (await this.host.exec("ip", ["-details", "link"])).stdout

@@ -5,7 +5,7 @@ import { NodeLab } from "./node-lab.ts"
 test("neighbors that a container sets by hand fill no table, and doctor says so [S308]", async () => {
   await using lab = await NodeLab.create()
   const pod = await lab.addPod()
-  const limit = Number(readFileSync("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "utf8")) // the first namespace alone has it
+  const limit = Number(readFileSync("/proc/sys/net/ipv4/neigh/default/gc_thresh3", "utf8")) // only the initial network namespace has this file
   const many = Array.from({ length: limit }, (_, at) => `10.${96 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}`)
   const lines = many.map((ip) => `neighbour add ${ip} lladdr 02:00:00:00:00:99 nud permanent dev eth0\n`)
   await pod.exec("ip", ["-batch", "-"], { input: lines.join("") })

@@ -1,7 +1,7 @@
 /**
- * The states of a node in states.md, broken and healthy: the fate of packets in each of them, and the reports of
- * doctor, trace and test. Real packets are the reference: doctor finds no fault on a healthy node, and trace never
- * reports that a lost packet arrives. `STATES=write` writes the table again.
+ * Tests each state of a node in states.md, broken or healthy. Real packets show which connections work, and doctor,
+ * trace and test must agree. doctor must find no fault on a healthy node, and trace must not report that a lost packet
+ * arrives. `STATES=write` updates the table.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -12,10 +12,10 @@ const page = join(import.meta.dir, "states.md")
 const text = await Bun.file(page).text()
 const [OUTSIDE, OUTSIDE6] = ["192.0.2.2", "2001:db8:2::2"]
 
-/** Between two cells of a row. */
+/** The separator between the cells of a row. */
 const CELLS = " | "
 
-/** A row of the table: its commands, and what is seen and said. */
+/** A row of the table: the commands that create and undo a state, and the observations. */
 interface State {
   readonly name: string
   readonly isBroken: boolean
@@ -35,12 +35,12 @@ const states = text.split("\n## ").flatMap((section): State[] =>
     }),
 )
 
-/** Returns the command in a cell: a code span whose pipes are escaped. */
+/** Returns the command in a cell. A cell is a code span with escaped pipes. */
 function commandOf(cell: string): string {
   return cell.replace(/^`(.*)`$/, "$1").replaceAll("\\|", "|")
 }
 
-/** Accepts connections of both families; many at once. */
+/** A Python program that accepts connections of both families, many at a time. */
 const server =
   "import socket as s; l=s.create_server(('::', 80), family=s.AF_INET6, dualstack_ipv6=True, backlog=99)\nwhile l.accept(): pass"
 
@@ -86,7 +86,7 @@ const connect = async (from: Where | undefined, to: string, port: number) =>
   (await from?.tryExec("timeout", ["1", "bash", "-c", `exec 3<>/dev/tcp/${to}/${port}`]))?.exitCode === 0
 const fromPod = (to: string) => ["pods", pods[0]?.path ?? "", "--to", to]
 
-/** The paths of packets: the sender, the destination, and the arguments of trace. */
+/** The connections: a function that tries each, and the arguments for trace. */
 const paths: Readonly<Record<string, { works: () => Promise<boolean>; trace: () => readonly string[] }>> = {
   outside: { works: () => ping(pods[0], "198.41.0.4"), trace: () => fromPod("198.41.0.4") },
   TCP: { works: () => connect(pods[0], "198.41.0.4", 80), trace: () => fromPod("198.41.0.4:80") },
@@ -109,7 +109,10 @@ async function trace(path: string): Promise<{ verdict: string; hops: { passes: s
   return stdout === "" ? { verdict: stderr, hops: [] } : JSON.parse(stdout)
 }
 
-/** A command with the names that are known when the node is there: $A and $B are ends of pods, @a and @out run inside. */
+/**
+ * Replaces names in a command: $A and $B by the host's ends of the pods, @a, @b and @out by commands that enter a
+ * namespace.
+ */
 async function filledIn(command: string): Promise<string> {
   const links = await lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   const endOf = (at: number) => links.find(({ ifalias }) => ifalias?.includes(pods[at]?.name ?? "?"))?.ifname ?? ""
@@ -122,7 +125,10 @@ const inOrder = (names: string[]) => (names.length === 0 ? "–" : names.join(",
 
 const waitForAll = () => Promise.all(Object.entries(paths).map(([path, { works }]) => waitFor(works, path)))
 
-/** The fate of packets and the reports, in the form of a row, with the differences. */
+/**
+ * Observes which connections work and what the tools report. Returns the cells of a row, and the reports that are
+ * false.
+ */
 async function look(isBroken: boolean): Promise<{ seen: string; false: object[] }> {
   const test = ["test", "pods", "--containers", `${pods[0]?.name},${pods[1]?.name}`, "--wait", "1", "--json"]
   const testing = lab.cni(test)
@@ -162,7 +168,7 @@ async function look(isBroken: boolean): Promise<{ seen: string; false: object[] 
 }
 
 const cleaning = "nft list tables | grep -E ' (site|filter|nat|mangle|raw|kube-proxy)$' | sed 's/^/delete /' | nft -f -"
-/** Writes the observations in a state to its row. */
+/** Writes the observations of a state to its row. */
 async function write(name: string, seen: string): Promise<void> {
   const lines = (await Bun.file(page).text()).split("\n").map((line) => {
     const [own, ...cells] = line.slice(2, -2).split(CELLS)
@@ -173,7 +179,7 @@ async function write(name: string, seen: string): Promise<void> {
 
 const isWriting = process.env.STATES === "write"
 
-/** Every sixth state: each takes some seconds. */
+/** The states that run: one in six in `npm test`, because each takes seconds. */
 const chosen = states.filter((_, at) => isLong || isWriting || at % 6 === seed % 6)
 
 test("the paths work before anything is broken, and nothing is found", async () => {
@@ -187,7 +193,7 @@ test.each(chosen.map((state) => [state.isBroken ? "broken" : "healthy", state.na
     try {
       await lab.host.exec("bash", ["-ec", await filledIn(run)])
       let looked = await look(isBroken)
-      // On a busy machine a packet may come too late: what is seen twice counts.
+      // A packet may be late on a busy machine, so observe a deviating state again.
       if (looked.false.length > 0 || (!isWriting && looked.seen !== seen)) looked = await look(isBroken)
       expect(looked.false).toEqual([])
       if (isWriting) await write(name, looked.seen)

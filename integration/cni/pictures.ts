@@ -1,6 +1,6 @@
 /**
- * Makes the pictures of the pages: runs the commands on a node made of namespaces, and writes docs/pictures. `npm run
- * pictures`; needs root.
+ * Creates the pictures in docs/pictures: runs commands on a node that consists of namespaces. `npm run pictures`; needs
+ * root.
  */
 import { mkdir } from "node:fs/promises"
 import { join } from "node:path"
@@ -12,7 +12,7 @@ const docs = join(import.meta.dir, "../../docs")
 const tool = join(builtPlugins, "../cni")
 const COLUMNS = 132
 
-/** A command as on a terminal. */
+/** Runs a command on a terminal and returns its output. */
 async function typed(lab: NodeLab, args: string): Promise<string> {
   const env = { ...programEnv, LC_ALL: "C.UTF-8", TERM: "xterm", NETCONFPATH: lab.confDir, CNI_PATH: builtPlugins }
   const line = `stty cols ${COLUMNS} -onlcr; ${tool} ${args}`
@@ -20,7 +20,7 @@ async function typed(lab: NodeLab, args: string): Promise<string> {
   return asOnNode(stdout.replaceAll("\r", ""), lab)
 }
 
-/** A text with the names that a node has in place of the laboratory's. */
+/** Replaces paths and names of the lab by those of a usual node. */
 function asOnNode(text: string, { confDir }: NodeLab): string {
   const places = text.replaceAll(confDir, "/etc/cni/net.d").replaceAll(builtPlugins, "/opt/cni/bin")
   const namespaces = [...new Set(places.match(/\bcnit-[\w-]+/g))]
@@ -42,7 +42,7 @@ const vlan = {
   ],
 }
 
-/** Some pods, an uplink, a second network, the recorder on. */
+/** Adds some pods, an uplink and a second network to the node, and starts the recorder. */
 async function furnish(lab: NodeLab): Promise<void> {
   const { host } = lab
   await lab.writeNetwork("20-lan.conflist", vlan)

@@ -6,7 +6,10 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 const OUT = "../evil"
 
-/** A node whose files name a program beside the directory of plugins, which notes that it was run. */
+/**
+ * Creates a node with a program outside the directory of plugins. `change` makes a file name that program, and the
+ * program records its execution.
+ */
 async function createLab(change: (lab: NodeLab, evil: string) => Promise<unknown>) {
   const lab = await NodeLab.create()
   const ran = lab.directory.join("ran")
@@ -21,7 +24,7 @@ async function createLab(change: (lab: NodeLab, evil: string) => Promise<unknown
 const list = (plugin: object) => ({ cniVersion: "1.1.0", name: "bad", plugins: [plugin] })
 const [bridge, ...others] = podsNetwork.plugins
 
-/** Paths of a file that leads to the program. */
+/** The kinds of files that may contain a path to the program. */
 const ways: Readonly<Record<string, (lab: NodeLab) => Promise<unknown>>> = {
   "a type": (lab) => lab.writeNetwork("20-bad.conflist", list({ type: OUT })),
   "an ipam.type": (lab) =>

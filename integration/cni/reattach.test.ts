@@ -3,7 +3,9 @@ import { chmod, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
-/** The last plugin of a chain. While the file `kill` exists, its ADD kills the calling tool. */
+/**
+ * A shell script for the last plugin of a chain. While the file `kill` exists, its ADD kills the tool that called it.
+ */
 const lastPlugin = (kill: string) => `#!/bin/sh
 case "$CNI_COMMAND" in
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["1.1.0"]}' ;;
@@ -38,7 +40,7 @@ test("cni reattach that was killed between DEL and ADD is repeated with the same
   expect(findings.filter(({ severity }) => severity === "error")).toEqual([])
 })
 
-/** The host's end of a container's pair. */
+/** Returns the host's end of a container's veth pair. */
 async function endOf({ host }: NodeLab, container: string): Promise<string> {
   const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   return links.find(({ ifalias }) => ifalias?.includes(container))?.ifname ?? ""

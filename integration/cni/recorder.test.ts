@@ -185,7 +185,7 @@ test("--follow goes on with what comes, until it is interrupted", async () => {
   ).toEqual([0, 1, 2, 3])
 })
 
-/** name{labels} → value, of text in Prometheus' exposition format; throws for other text. */
+/** Parses Prometheus' text format into a map from name{labels} to value. Throws for invalid text. */
 function samplesIn(text: string): Map<string, number> {
   const samples = new Map<string, number>()
   const typed = new Map<string, string>()

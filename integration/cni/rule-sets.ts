@@ -1,18 +1,18 @@
 /**
- * The rules of other programs on a node, in the form in which they load them: chains, their order and kinds of rules
- * are those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and Cilium 1.16. Names
- * and addresses are made up.
+ * The rules of another program on a node, in the form in which the program loads them. The chains, their order and the
+ * kinds of rules are those of docker 27, ufw 0.36, kube-proxy 1.31, netavark 1.12, firewalld 2.1, Calico 3.28 and
+ * Cilium 1.16. Names and addresses are invented.
  */
 export interface RuleSet {
-  /** For `iptables-restore`. */
+  /** Input for `iptables-restore`. */
   readonly iptables?: string
-  /** For `nft -f`. */
+  /** Input for `nft -f`. */
   readonly nft?: string
-  /** Script for `sh` that adds the program's links, routes and routing rules. */
+  /** A shell script that adds the program's links, routes and routing rules. */
   readonly setUp?: string
 }
 
-/** The node's operator writes the rules that accept containers, following the program's documentation. */
+/** The rules that accept containers are from the node's operator, who followed docker's documentation. */
 const docker = (user: string) => `
 *filter
 :INPUT ACCEPT [0:0]
@@ -142,7 +142,7 @@ COMMIT
 COMMIT
 `
 
-/** In this mode services are addresses of a link that is down. Rules that match an ipset are omitted. */
+/** In IPVS mode the addresses of services are on a link that is down. Rules that match an ipset are omitted. */
 const kubeProxyIpvs = `
 *filter
 :KUBE-FORWARD - [0:0]
@@ -310,7 +310,7 @@ table inet netavark {
 }
 `
 
-/** With the bridge in the zone trusted. */
+/** firewalld with the bridge in zone "trusted". */
 const firewalld = `
 table inet firewalld {
   chain filter_PREROUTING {
@@ -418,7 +418,7 @@ ip route add local 0.0.0.0/0 dev lo table 2004`
 
 const acceptBridge = (chain: string) => `-A ${chain} -i cni0 -j ACCEPT\n-A ${chain} -o cni0 -j ACCEPT\n`
 
-/** A node that works, for each program. */
+/** For each program, a node on which the containers' connections work. */
 export const ruleSets: Readonly<Record<string, RuleSet>> = {
   docker: { iptables: docker(acceptBridge("DOCKER-USER")), setUp: dockerLinks },
   "ufw, which forwards what its user allows": { iptables: ufw("DROP", acceptBridge("ufw-user-forward")) },

@@ -1,9 +1,9 @@
-/** Pixels of a character, and of a line. */
+/** The width of a character and the height of a line, in pixels. */
 const CHARACTER = 7.3
 const LINE = 17
 const MARGIN = 14
 
-/** The colors of SGR parameters that the tool uses, on a dark ground. */
+/** The colors for the SGR parameters that the tool uses, on a dark background. */
 const colours: Readonly<Record<string, string>> = {
   "1": 'font-weight="700"',
   "2": 'opacity="0.7"',
@@ -12,7 +12,7 @@ const colours: Readonly<Record<string, string>> = {
   "31;1": 'fill="#ff8a80" font-weight="700"',
 }
 
-/** A terminal with the output of a command, as SVG. */
+/** Returns a picture of a terminal with a command and its output, as SVG. */
 export function terminalPicture(command: string, output: string): string {
   const lines = [`$ ${command}`, ...output.trimEnd().split("\n")]
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what is looked for
@@ -29,7 +29,7 @@ ${rows.join("\n")}
 `
 }
 
-/** Returns a line whose pieces between escape sequences are spans, each in its column. */
+/** Returns a line as SVG spans, one for each part between escape sequences, in its column. */
 function spans(line: string): string {
   let column = 0
   let style = ""

@@ -32,7 +32,7 @@ const portMappings = [
   { hostPort: 8053, containerPort: 80, protocol: "udp" },
 ]
 
-/** A node with a pod that publishes ports, and a machine outside with two cables to the node. */
+/** Creates a node with a pod that publishes ports, and another machine with two links to the node. */
 async function scene(more: object = {}) {
   const lab = await NodeLab.create(networkWith(more))
   const { host } = lab
@@ -81,7 +81,7 @@ interface Case {
   readonly name: string
   readonly arrives: boolean
   readonly says: RegExp
-  /** TCP to 192.0.2.2:8080 from 192.0.2.1 by default. */
+  /** The connection, by default TCP from 192.0.2.1 to 192.0.2.2:8080. */
   readonly ask?: Partial<EchoQuestion>
   readonly args?: readonly string[]
   readonly network?: object
@@ -90,7 +90,7 @@ interface Case {
 
 const from = (source: string, port = 8080) => ["--from", source, "--to-port", String(port)]
 
-/** The result of reading must be the result of a connection from outside. */
+/** Connections from another machine. `cni trace` must report the result of the real connection. */
 const cases: readonly Case[] = [
   {
     name: "an open port",
@@ -187,7 +187,7 @@ const cases: readonly Case[] = [
     seed: async ({ host }, outside) => {
       await outside.exec("ip", ["route", "add", "192.0.2.2", "dev", "out1", "src", "198.51.100.9"])
       await host.exec("ip", ["route", "add", "198.51.100.0/24", "via", "192.0.2.1"])
-      await host.exec("ping", ["-c1", "192.0.2.1"]) // the host knows its gateway
+      await host.exec("ping", ["-c1", "192.0.2.1"]) // resolves the gateway's MAC address
     },
   },
   {

@@ -1,6 +1,6 @@
 /**
- * `cni trace` on nodes with kube-proxy's rules for services, by iptables and by nft. The trace must agree with real
- * connections.
+ * Tests `cni trace` on nodes with kube-proxy's rules for services, in iptables and in nftables. Its result must agree
+ * with real connections.
  */
 import { expect, test } from "bun:test"
 import { type ContainerNamespace, startDaemon, testWith, waitFor, writeSysctl } from "../lab/mod.ts"
@@ -13,7 +13,10 @@ interface Hop {
   way?: number
 }
 
-/** Pods "client" 10.85.0.2, "one" .3 and "two" .4, the latter servers on port 80, and services of rules. */
+/**
+ * Creates a node with services and the pods "client" 10.85.0.2, "one" 10.85.0.3 and "two" 10.85.0.4. The last two are
+ * servers on port 80. `rules` adds the services.
+ */
 async function services(rules: (lab: NodeLab) => Promise<unknown>, filtersFrames: "0" | "1" = "1", network?: object) {
   const lab = await NodeLab.create(network)
   const client = await lab.addPod("client")
@@ -40,7 +43,7 @@ async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args:
   return { hops, probe: probe?.outcome, exitCode, ends: hops.filter(({ where }) => where === "end") }
 }
 
-/** The results of several probes, each once: a service distributes them. */
+/** Returns the different results of several probes. A service distributes the probes among its pods. */
 async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: number): Promise<string[]> {
   const found = new Set<string>()
   for (let at = 0; at < count; at++) found.add((await trace(lab, pod, to, "--probe")).probe ?? "")
@@ -48,7 +51,8 @@ async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: 
 }
 
 /**
- * Rules as kube-proxy's mode iptables writes them, for the service shop/db with these endpoints, and one without any.
+ * Adds the rules of kube-proxy in iptables mode for two services: shop/db with these endpoints, and one without
+ * endpoints.
  */
 const byIptables = (endpoints: readonly string[]) => (lab: NodeLab) => {
   const share = (at: number) =>
@@ -103,7 +107,10 @@ const byIptables = (endpoints: readonly string[]) => (lab: NodeLab) => {
   return lab.host.exec("iptables-restore", ["--noflush"], { input: lines.join("\n") })
 }
 
-/** The same rules in kube-proxy's mode nftables: maps from services to chains, one of the endpoints by `numgen`. */
+/**
+ * Adds the same services as kube-proxy in nftables mode: maps from services to chains, and a choice of the endpoint
+ * with `numgen`.
+ */
 const byNft = (endpoints: readonly string[]) => (lab: NodeLab) => {
   const input = `table ip kube-proxy {
   set cluster-ips {
@@ -242,7 +249,7 @@ testWith(
   ["br_netfilter"],
   "the answer of a pod beside the container does not come back where frames pass the host by",
   async () => {
-    // portmap would masquerade: its rule is for everything that was mapped and stays in the network
+    // portmap is omitted, because it masquerades every mapped connection within the network
     const network = { ...podsNetwork, plugins: podsNetwork.plugins.slice(0, 1) }
     const { lab, client } = await services(byIptables(["10.85.0.3"]), "0", network)
     await using _lab = lab

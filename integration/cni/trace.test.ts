@@ -22,7 +22,7 @@ async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args:
   return { ...traced, end: traced.hops.at(-1), exitCode }
 }
 
-/** A node with two pods, one of them a server on port 80, and a network outside with a server on port 80. */
+/** Creates a node with two pods, one of them a server on port 80, and another machine with a server on port 80. */
 async function scene() {
   const lab = await NodeLab.create()
   const [client, server] = [await lab.addPod("client"), await lab.addPod("server")]
@@ -47,13 +47,13 @@ const nft = (lab: NodeLab, hook: string, ...rules: string[]) =>
     input: `table inet guard {\n chain c {\n type ${hook};\n${rules.join("\n")}\n}\n}\n`,
   })
 
-/** The host's end of a pod. */
+/** Returns the host's end of a pod's veth pair. */
 async function portOf({ host }: NodeLab, pod: ContainerNamespace | undefined): Promise<string> {
   const links = await host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   return links.find(({ ifalias }) => pod !== undefined && ifalias?.includes(pod.name))?.ifname ?? ""
 }
 
-/** The result of reading must be the result of a connection. */
+/** Connections from a pod. `cni trace` must report the result of the real connection. */
 const ways: readonly {
   name: string
   to: string
@@ -177,7 +177,7 @@ const ways: readonly {
       await host.exec("ip", ["rule", "add", "iif", "cni0", "lookup", "100"])
       await host.exec("ip", ["route", "add", "198.51.100.0/24", "via", "192.0.2.1", "table", "100"])
       await outside.exec("ip", ["address", "add", "198.51.100.9/32", "dev", "lo"])
-      await host.exec("ping", ["-c1", "192.0.2.1"]) // the host knows its gateway
+      await host.exec("ping", ["-c1", "192.0.2.1"]) // resolves the gateway's MAC address
     },
   },
   {
@@ -208,7 +208,7 @@ test.each(ways.map((way) => [way.name, way] as const))(
   },
 )
 
-/** The kernel's immediate or later answer to `connect`: never "connected". */
+/** Cases in which `connect` fails, at once or later. */
 test.each<[string, RegExp, (pod: ContainerNamespace) => Promise<unknown>]>([
   ["eth0 is down", /ENETUNREACH/, (pod) => pod.exec("ip", ["link", "set", "eth0", "down"])],
   ["there is no default route", /ENETUNREACH/, (pod) => pod.exec("ip", ["route", "del", "default"])],

@@ -4,22 +4,22 @@ import { type Plugin, serve } from "../../pkg/skel/mod.ts"
 import type { Namespace } from "../lab/mod.ts"
 import { leftOpen, openInKernel } from "./open-files.ts"
 
-/** One call; by default of container "c1", interface "eth0". */
+/** A plugin call, by default for interface "eth0" of container "c1". */
 export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
-  /** The type that it names must be the plugin's own name. */
+  /** The configuration. Its `type` must be the plugin's name. */
   readonly config: { readonly type: string; readonly [key: string]: unknown }
   /** The container's namespace. */
   readonly pod?: Namespace | undefined
   readonly containerId?: string
   readonly ifName?: string
-  /** Plugins that it may delegate to. */
+  /** The plugins to which this plugin may delegate. */
   readonly builtins?: Readonly<Record<string, Builtin>>
-  /** Takes the result; throws to act as a caller that closed its end. */
+  /** Receives the result. It may throw, like a caller that has closed the pipe. */
   readonly write?: (text: string) => void
 }
 
-/** The answer of a call, parsed, and its log. */
+/** The exit code, the parsed output and the log of a call. */
 export interface Answer {
   readonly exitCode: number
   // biome-ignore lint/suspicious/noExplicitAny: a result or an error, of which tests expect what they know
@@ -28,9 +28,9 @@ export interface Answer {
 }
 
 /**
- * Calls a plugin from its sources in this process, whose thread is in the host's network namespace during the call: no
- * build and no start are needed. Throws if it leaves a socket or a namespace open. Files are those of this process, so
- * a plugin with records needs a directory of the test.
+ * Calls a plugin from its sources in this process. The thread is in the host's network namespace during the call.
+ * Throws if the plugin leaves a socket or namespace open. File paths are those of this process, so a plugin that writes
+ * records needs a temporary directory.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {
   const { verb, config, pod, containerId = "c1", ifName = "eth0", builtins = {}, write } = call
@@ -57,15 +57,15 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
 }
 
 /**
- * Returns the plugin without the part that `cni reconcile` calls: DEL would otherwise write its mark to this machine's
- * /run/cni.
+ * Returns the plugin without its `restore` function. With that function, DEL would write a mark to this machine's
+ * /run/cni for `cni reconcile`.
  */
 function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   const { restore: _, ...rest } = plugin as Plugin<C> & { restore?: unknown }
   return rest as Plugin<C>
 }
 
-/** A `write` of a caller that does not take the answer, so that the ADD must be undone. */
+/** A `write` function that fails, so that the plugin must undo the ADD. */
 export function refuseAnswer(): never {
   throw new Error("no reader")
 }

@@ -1,8 +1,8 @@
 import { type HostNamespace, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * Gives a table of the host to a process of the test, as firewalld owns its own (`flags owner`, nft(8)): every process
- * may list it, and the kernel refuses changes by others with EPERM. Ends with the scope.
+ * Makes a test process the owner of a table, as firewalld owns its table (`flags owner`, nft(8)). Every process can
+ * list the table, and the kernel refuses changes by other processes with EPERM. Ends with disposal.
  */
 export class OwnedTable implements AsyncDisposable {
   readonly #owner: Bun.Subprocess<"pipe", "ignore", "inherit">
@@ -11,7 +11,7 @@ export class OwnedTable implements AsyncDisposable {
     this.#owner = owner
   }
 
-  /** Takes over a table with its content; `table` is its family and name, "ip cni_masquerade". */
+  /** Takes over a table with its content. `table` is family and name, like "ip cni_masquerade". */
   static async take(host: HostNamespace, table: string): Promise<OwnedTable> {
     const list = () => host.exec("nft", ["list", "table", ...table.split(" ")])
     const { stdout } = await list()
@@ -19,7 +19,7 @@ export class OwnedTable implements AsyncDisposable {
     const owner = Bun.spawn(host.commandLine(["nft", "-i"]), { stdin: "pipe", stdout: "ignore", stderr: "inherit" })
     const owned = new OwnedTable(owner)
     try {
-      // It reads what it is told line by line, and a table has more than one.
+      // `nft -i` reads line by line, so a table of several lines must be included from a file.
       await using directory = await TemporaryDirectory.create()
       await Bun.write(directory.join("table"), stdout.replace("{\n", "{\n\tflags owner\n"))
       owner.stdin.write(`include "${directory.join("table")}"\n`)

@@ -3,10 +3,10 @@ import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../..
 
 export const NETLINK_ROUTE = 0
 
-/** The errno for requests that the kernel refuses, by their type; a list has one for each of the next requests. */
+/** The errno of refused requests, by message type. A list applies to the next requests in sequence. */
 export type Refusals = Map<number, number | number[]>
 
-/** rtnetlink, except for requests that are refused before they reach the kernel. */
+/** A connection to rtnetlink that refuses some requests itself. The kernel does not receive them. */
 export class RefusingTransport extends KernelTransport {
   readonly #refusals: Refusals
   readonly #refused: Uint8Array[] = []
@@ -32,7 +32,7 @@ export class RefusingTransport extends KernelTransport {
   }
 }
 
-/** A socket of that kernel in the thread's namespace. */
+/** Opens a socket with this connection in the thread's namespace. */
 export function openRefusingSocket(refusals: Refusals): RouteSocket {
   return new NetlinkSocket(NETLINK_ROUTE, 0, new RefusingTransport(refusals, 0)) as RouteSocket
 }

@@ -1,4 +1,6 @@
-/** The leases of dhcp on a link of the kernel, in this process: the test sets the time, and is the server. */
+/**
+ * Runs the leases of the dhcp plugin on a real link, in this process. The test sets the time and acts as the server.
+ */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -25,13 +27,13 @@ import { type ContainerNamespace, type HostNamespace, scaleTimeout } from "../..
 const mac = "0a:58:0a:01:02:03"
 const serverMac = "0a:58:0a:01:02:01"
 
-/** A time limit for work of the kernel and the client; a busy machine needs longer. */
+/** The time limit for the kernel and the client, longer on slow machines. */
 const patienceMs = scaleTimeout(60_000)
 const names: Readonly<Record<string, string>> = { "01": "DISCOVER", "03": "REQUEST", "07": "RELEASE" }
-/** Types of a server's answers, RFC 2132, 9.6. */
+/** The DHCP message types of a server, RFC 2132, 9.6. */
 const answers = { OFFER: 2, ACK: 5 } as const
 
-/** The answer to a waiting caller. */
+/** A caller that waits for a lease. It collects the answers. */
 class Caller {
   readonly answers: (Result | string)[] = []
   answer = (result: Result) => void this.answers.push(result)
@@ -39,20 +41,20 @@ class Caller {
 }
 
 /**
- * A container with `eth0`, which is down, the server at its other end, and the leases of a daemon that has just
- * started.
+ * A container with `eth0`, which is down, a DHCP server at the host's end of it, and the leases of a newly started
+ * daemon.
  */
 export class DhcpSite implements Disposable {
   readonly pod: ContainerNamespace
   readonly directory = mkdtempSync(join(tmpdir(), "dhcp-site-"))
   readonly journal = new Journal(join(this.directory, "leases"))
   readonly log: string[] = []
-  /** The server's end, on the host. */
+  /** The name of the server's end, on the host. */
   readonly link: string
   readonly #route: RouteSocket
   readonly #server: PacketSocket
   readonly #buffer = new Uint8Array(65_536)
-  /** Frames of the client that no test has asked for yet. */
+  /** Frames of the client that no test has read yet. */
   #frames: Uint8Array[] = []
   now = 1_000_000
   readonly service: Service
@@ -70,7 +72,7 @@ export class DhcpSite implements Disposable {
     this.service.resume()
   }
 
-  /** `flags` are those of `dhcp daemon`. */
+  /** Creates a site. `flags` are options of `dhcp daemon`. */
   static async create(host: HostNamespace, { flags = ["-timeout", "4s"] } = {}): Promise<DhcpSite> {
     const pod = await host.addContainer()
     const name = `srv${pod.name.replace(/^cnit-\d+-/, "").slice(0, 8)}`
@@ -88,21 +90,21 @@ export class DhcpSite implements Disposable {
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }
 
-  /** A call for the container, with these keys in `ipam`. */
+  /** Returns a plugin call for the container, with these keys in `ipam`. */
   call(ipam: object = {}): CallArguments {
     const config = { cniVersion: "1.1.0", name: "net", type: "dhcp", ipam: { type: "dhcp", ...ipam } }
     const stdin = new TextEncoder().encode(JSON.stringify(config))
     return { containerId: "box", netns: this.pod.path, ifName: "eth0", args: "", path: "/opt/cni/bin", stdin }
   }
 
-  /** Begins an ADD. */
+  /** Starts an ADD. */
   allocate(call: CallArguments = this.call()): Caller {
     const caller = new Caller()
     this.service.allocate(call, caller)
     return caller
   }
 
-  /** The lease of the container. */
+  /** The container's lease. Throws if there is none. */
   get holder(): Holder {
     const [holder] = this.service.holders.values()
     if (!holder) throw new Error("There is no lease")
@@ -113,21 +115,23 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /** Returns the client's next DHCPv4 packet, which must be of this type. Also handles the client's other events. */
+  /**
+   * Returns the client's next DHCPv4 message. Throws if it has another type. Also handles the client's other events.
+   */
   hear(type: string): Sent {
     const sent = readSent(this.hearFrame(isDhcp4))
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)
     return sent
   }
 
-  /** The next frame of the client that is wanted; the others stay to be heard. */
+  /** Returns the client's next frame for which `isWanted` returns true. Other frames stay for later calls. */
   hearFrame(isWanted: (frame: Uint8Array) => boolean): Uint8Array {
     this.waitUntil("a frame of the client", () => this.has(isWanted))
     const [frame] = this.#frames.splice(this.#frames.findIndex(isWanted), 1)
     return frame ?? new Uint8Array()
   }
 
-  /** Whether the client has sent such a frame that was not heard yet. */
+  /** Reports whether the client has sent such a frame that no test has read yet. */
   has(isWanted: (frame: Uint8Array) => boolean): boolean {
     for (let frame = this.#receive(); frame; frame = this.#receive()) this.#frames.push(frame)
     return this.#frames.some(isWanted)
@@ -137,21 +141,21 @@ export class DhcpSite implements Disposable {
     try {
       return this.#server.receive(this.#buffer)?.slice()
     } catch (error) {
-      if (isErrno(error, "ENETDOWN")) return undefined // said once
+      if (isErrno(error, "ENETDOWN")) return undefined // the kernel reports it once
       throw error
     }
   }
 
-  /** Answers a client's packet, and has the client read that. */
+  /** Answers a message of the client, and lets the client read the answer. */
   reply(type: keyof typeof answers, { xid }: { xid: number }, address: string): void {
     const given = { 3: "0a010201", 51: "00000e10" }
     this.send(answer4({ ...createClient({ ...config4, mac }), xid }, answers[type], address, given))
   }
 
-  /** Sends frames to the client, which reads them if it runs in this process. */
+  /** Sends frames to the client. The client reads them if it runs in this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
-    // The kernel silently drops packets that are sent before it notices the carrier. Until then a new link counts as
+    // The kernel silently drops frames on a link until it has noticed the carrier. Meanwhile it reports a new link as
     // running.
     const isUp = () => getLink(this.#route, this.link).attributes.operState === OperState.Up
     this.waitUntil("the server's carrier", isUp)
@@ -161,7 +165,7 @@ export class DhcpSite implements Disposable {
     holder.onReadable(this.#buffer)
   }
 
-  /** Waits for a frame of the client, or for an event that the client waits for, and lets it handle the event. */
+  /** Waits until the client sends a frame or has an event, and lets it handle the event. */
   #wait(ms: number): void {
     const holders = [...this.service.holders.values()]
     const waiting = holders.flatMap((holder) => holder.link.descriptors.map((fd) => ({ fd, holder })))
@@ -169,7 +173,7 @@ export class DhcpSite implements Disposable {
     for (const [at, { holder }] of waiting.entries()) if (ready[at + 1] !== 0) holder.onReadable(this.#buffer)
   }
 
-  /** Waits for the kernel's events to the client, until one has an effect. */
+  /** Handles events until `isSo` returns true. */
   waitUntil(what: string, isSo: () => boolean): void {
     const end = Date.now() + patienceMs
     while (!isSo()) {
@@ -200,7 +204,7 @@ interface Parts extends Pick<DhcpSite, "pod" | "link"> {
 
 const toRead = (fd: Fd) => ({ fd, events: Poll.In })
 
-/** UDP from port 68 to 67. */
+/** Reports whether a frame is UDP from port 68 to port 67. */
 function isDhcp4(frame: Uint8Array): boolean {
   return frame[12] === 8 && frame[13] === 0 && frame[23] === 17 && frame[35] === 68 && frame[37] === 67
 }

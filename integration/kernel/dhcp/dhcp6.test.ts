@@ -1,4 +1,4 @@
-/** Leases of DHCPv6 beside those of DHCPv4, on a kernel's link that may already have learned from routers. */
+/** Tests DHCPv6 leases beside DHCPv4 leases, on a real link that may already have configuration from routers. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { answer6, association6, captured, config6, createClient, readPacket } from "../../../ipam/dhcp/testing/mod.ts"
 import { addressesOf, HostNamespace, linkOf, readSysctl } from "../../lab/mod.ts"
@@ -10,7 +10,7 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-/** RFC 8415, 7.3 */
+/** The message types of RFC 8415, 7.3. */
 const types = { SOLICIT: 1, ADVERTISE: 2, REQUEST: 3, RENEW: 5, REPLY: 7, RELEASE: 8 } as const
 const ofUs = "fe80::858:aff:fe01:203"
 
@@ -19,7 +19,7 @@ function messageOf(frame: Uint8Array) {
   return packet?.kind === "udp" && packet.to.port === 547 ? packet : undefined
 }
 
-/** The next message of DHCPv6 of this type. */
+/** Returns the client's next DHCPv6 message of this type. */
 function hear6(site: DhcpSite, type: keyof typeof types) {
   const packet = messageOf(site.hearFrame((frame) => messageOf(frame)?.payload[0] === types[type]))
   const [, high = 0, middle = 0, low = 0] = packet?.payload ?? []
@@ -36,7 +36,7 @@ function reply6(site: DhcpSite, type: "ADVERTISE" | "REPLY", { xid }: { xid: num
   site.send(answer6({ ...createClient(config6), xid }, types[type], [association6({ address })]))
 }
 
-/** An ADD that both servers answer; the router's advertisement has no options. */
+/** Runs an ADD that both servers answer. The router advertisement has no options. */
 function leaseBoth(site: DhcpSite) {
   const caller = site.allocate(site.call({ dhcpv6: true }))
   site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
@@ -103,7 +103,7 @@ describe("the link's own address is waited for", () => {
     const caller = site.allocate(site.call({ dhcpv6: true }))
     site.reply("OFFER", site.hear("DISCOVER"), "10.1.2.3")
     site.reply("ACK", site.hear("REQUEST"), "10.1.2.3")
-    expect(site.holder.link.descriptors).toHaveLength(2) // the socket for answers, and events
+    expect(site.holder.link.descriptors).toHaveLength(2) // the DHCPv4 socket and the event socket
     while (site.service.holders.size > 0) site.pass()
     expect(caller.answers).toEqual([expect.stringContaining("no more tries: no link-local IPv6 address in 30 s on ")])
     expect(site.hear("RELEASE").clientAddress).toBe("10.1.2.3")
@@ -124,7 +124,7 @@ describe("the link's own address is waited for", () => {
     expect(site.holder.link.descriptors).toHaveLength(2)
     await site.pod.exec("ip", ["address", "add", "febf::7/64", "dev", "eth0", "nodad"])
     expect(hear6(site, "SOLICIT").from).toBe("febf:0:0:0:0:0:0:7")
-    expect(site.holder.link.descriptors).toHaveLength(3) // of DHCPv4, of DHCPv6, of routers; the events are closed
+    expect(site.holder.link.descriptors).toHaveLength(3) // the sockets for DHCPv4, DHCPv6 and routers; the event socket is closed
   })
 })
 
@@ -167,7 +167,7 @@ test.each([true, false])(
 describe("a lease of IPv6", () => {
   const usual = { addresses: ["10.1.2.3/24", "2001:db8::5b/64"], gateway: "fe80::858:aff:fe01:201", isUp: true }
 
-  /** A container whose interface has both addresses. */
+  /** Returns a site whose container has an address of each family. */
   async function both() {
     const site = await DhcpSite.create(host)
     leaseBoth(site)
@@ -203,6 +203,6 @@ describe("a lease of IPv6", () => {
     expect(await stateOf(site)).toMatchObject({ addresses: ["10.1.2.3/24"], isUp: true })
     await site.pod.exec("ip", ["link", "set", "eth0", "down"])
     for (let tries = 0; tries < 4; tries++) site.pass()
-    expect((await stateOf(site)).isUp).toBe(false) // no client of IPv6 sets up a link that was set down
+    expect((await stateOf(site)).isUp).toBe(false) // the DHCPv6 client does not bring up a link that another program took down
   })
 })

@@ -1,6 +1,6 @@
 /**
- * The requirements of the bandwidth plugin, and its treatment of others' objects; called in this process, judged with
- * `tc`.
+ * Tests what the bandwidth plugin requires, and that it leaves the objects of other programs alone. The plugin runs in
+ * this process; `tc` shows the results.
  */
 import { describe, expect } from "bun:test"
 import { testWith } from "../../lab/mod.ts"
@@ -123,7 +123,7 @@ describe("what is not ours", () => {
         expect(await shown()).toEqual([])
         await host.exec("ip", ["link", "del", "veth1"])
       }
-      // Of another interface of the container, by what is known.
+      // An interface of the container that DEL does not know about keeps its limit.
       for (const keys of [{}, { prevResult: undefined }]) {
         await make(false)
         done("DEL", keys)

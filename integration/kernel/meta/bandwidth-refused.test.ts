@@ -1,4 +1,4 @@
-/** The kernel's refusals to the bandwidth plugin, called in this process. */
+/** Tests the bandwidth plugin when the kernel refuses requests. The plugin runs in this process. */
 import { afterAll, afterEach, beforeAll, expect, spyOn } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
 import { RouteSocket } from "../../../pkg/netlink/mod.ts"
@@ -28,7 +28,7 @@ testWith(needs, "a device of an earlier ADD that cannot be removed fails the nex
     expect(exitCode).toBe(1)
     expect(`${json.msg} ${json.details}`).toContain("EPERM")
   }
-  refusals.set(DELLINK, ENODEV) // a program was quicker
+  refusals.set(DELLINK, ENODEV) // another program deleted the link first
   done("DEL", both)
 })
 
@@ -58,7 +58,7 @@ testWith(needs, "what cannot be listed or removed keeps its device, by which the
       expect({ refused, exitCode: remove().exitCode }).toEqual({ refused, exitCode: 1 })
       const kept = await shown()
       expect(kept.filter((line) => line.startsWith(`${ifb} mtu`))).toHaveLength(1)
-      // Where others' filters may be on the hook it stays.
+      // The hook stays if it may have filters of other programs.
       if (refused === GETTFILTER) expect(kept).toContain("veth1 qdisc ingress ffff: parent ffff:fff1")
       refusals.clear()
       expect({ refused, exitCode: remove().exitCode }).toEqual({ refused, exitCode: 0 })

@@ -1,6 +1,6 @@
 /**
- * The qdiscs and filters that the bandwidth plugin creates and removes; called in this process, judged with `tc` and
- * `ip`.
+ * Tests the qdiscs and filters that the bandwidth plugin creates and deletes. The plugin runs in this process; `tc` and
+ * `ip` show the results.
  */
 import { describe, expect } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
@@ -176,7 +176,7 @@ describe("GC", () => {
       expect([await shown(), await shown(pod)]).toEqual(before)
       collect("c2")
       expect(await shown()).toEqual(["theirs mtu 1500 txqlen 32 lab2/c1/eth0"])
-      // Of a container the devices alone: without them nothing waits.
+      // In a container GC deletes only the devices, because nothing else holds packets without them.
       expect((await shown(pod)).filter((line) => line.includes(" mtu "))).toEqual([])
       expect((await host.exec("ip", ["link", "show", "br0"])).exitCode).toBe(0)
     })

@@ -1,6 +1,6 @@
 /**
- * The tables of the firewall plugin on a real nf_tables: CHECK and ADD with damaged tables, and with others' objects in
- * them. Called in this process, judged with `nft`.
+ * Tests CHECK and ADD of the firewall plugin with damaged tables and with objects of other programs in them. The plugin
+ * runs in this process; `nft` shows the results.
  */
 import { describe, expect, test } from "bun:test"
 import { call, configOf, done, elements, expected, type Firewalled, host, useHost } from "./firewalled.ts"
@@ -9,7 +9,9 @@ useHost()
 
 const add = (...specs: Firewalled[]) => done("ADD", ...specs)
 const ruleset = async () => (await host.exec("nft", ["list", "ruleset"])).stdout
-/** Without the tables of iptables, which are judged by `iptables-save` elsewhere. */
+/**
+ * Returns the plugin's nf_tables rules, without the tables of iptables, which other tests check with `iptables-save`.
+ */
 const ownTables = async () =>
   (await ruleset())
     .split(/^(?=table )/m)
@@ -103,7 +105,7 @@ test("a table that a program has emptied in part is completed, with the ports of
     await nft(damage)
     add(...specs.slice(0, 1))
     expect(await elements(host)).toEqual(whole)
-    // Without the table DEL takes the kernel for one that cannot keep ports apart.
+    // If the table is missing, DEL assumes a kernel that cannot isolate ports.
     if (damage.startsWith("delete table")) continue
     await nft(damage)
     done("DEL", ...specs.slice(0, 1))

@@ -1,6 +1,7 @@
 /**
- * The firewall plugin and iptables, which keeps its rules in nf_tables: its own backend, and the rules with which the
- * backend nftables passes a table that drops. Called in this process, judged with `iptables-save`.
+ * Tests the firewall plugin with iptables that stores its rules in nf_tables: its iptables backend, and the rules with
+ * which its nftables backend passes a table that drops packets. The plugin runs in this process; `iptables-save` shows
+ * the results.
  */
 import { describe, expect, test } from "bun:test"
 import { refuseAnswer } from "../in-process.ts"
@@ -10,7 +11,7 @@ useHost()
 
 const isRule = (line: string) => /^-A|^:FORWARD/.test(line)
 
-/** The rules of both families, in their order. */
+/** Returns the rules of both families, in order. */
 async function rules(): Promise<string[]> {
   const { stdout } = await host.exec("sh", ["-c", "iptables-save -t filter; ip6tables-save -t filter"])
   return stdout.split("\n").filter(isRule)
@@ -112,7 +113,7 @@ describe("backend nftables", () => {
     'Cannot find the accepting rule in table ip filter: expected rule "CNI-FORWARD -m comment --comment CNI firewall plugin, ' +
     'backend nftables -m mark --mark 0x1000/0x1000 -j ACCEPT", reached from FORWARD; found none'
 
-  /** The output of `ip6tables-save` without rules. */
+  /** The output of `ip6tables-save` when there are no rules. */
   const ipv6 = ":FORWARD ACCEPT [0:0]"
   const whole = (policy: "DROP" | "ACCEPT") => [`:FORWARD ${policy} [0:0]`, ...way, ":FORWARD ACCEPT [0:0]", ...way]
 

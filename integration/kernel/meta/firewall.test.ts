@@ -1,6 +1,6 @@
 /**
- * The firewall plugin on a real nf_tables: its objects for each policy, address and network. Called in this process,
- * judged with `nft`.
+ * Tests the objects that the firewall plugin creates in nf_tables for each policy, address and network. The plugin runs
+ * in this process; `nft` shows the results.
  */
 import { describe, expect, test } from "bun:test"
 import { firewall } from "../../../meta/firewall/main.ts"
@@ -61,7 +61,7 @@ test.each(pairs)("a network whose policy was %s and is %s has the new one for al
   add({ ...a, policy: old }, elsewhere)
   add({ ...b, policy: now })
   const wanted = expected({ ...a, policy: now }, { ...b, policy: now }, elsewhere)
-  // Which ports those containers have that the network had let go, only their own ADD can say.
+  // Containers that were attached under policy "open" have no port in the table. Only their own ADD can add it.
   if (old === "open" && now !== "open") wanted[now.replace("-", "_")] = [`"br1" . "veth3" comment net1/c3`]
   if (old === "open" && now === "isolated") wanted.ports = ['"veth3" comment net1/c3']
   expect(sameButComments(await elements(host))).toEqual(sameButComments(wanted))
@@ -202,7 +202,7 @@ describe("rules for policies", () => {
     }
   })
 
-  /** Changes the table to the previous release's: all rules in any case, and the mark cleared first. */
+  /** Changes the table to that of the previous release: it always has all rules, and clears the mark first. */
   async function makeFormer(): Promise<void> {
     const mark = (await inChain("admit")).find(({ comment }) => comment === "the mark of others does not count")
     const insert = (rule: string) => `insert rule inet cni_firewall forward ${rule}\n`

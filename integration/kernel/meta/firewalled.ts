@@ -3,7 +3,10 @@ import { firewall } from "../../../meta/firewall/main.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace } from "../../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall } from "../in-process.ts"
 
-/** An attachment; number 2 is container "c2" with port "veth2", 10.1.0.2 and fd00:1::2 on bridge "br1" of "net1". */
+/**
+ * An attachment. Number 2 is container "c2" with port "veth2" and addresses 10.1.0.2 and fd00:1::2, on bridge "br1" of
+ * network "net1".
+ */
 export interface Firewalled {
   number: number
   policy?: "open" | "same-bridge" | "isolated" | undefined
@@ -12,7 +15,7 @@ export interface Firewalled {
   keys?: object
 }
 
-/** The configuration of firewall for it. */
+/** Returns the firewall plugin's configuration for an attachment. */
 export function configOf({ number, policy = "open", name = "net1", bridge = "br1", keys = {} }: Firewalled) {
   const interfaces = [{ name: bridge }, { name: `veth${number}` }, { name: "eth0", sandbox: "/run/netns/c" }]
   const ips = [`10.1.0.${number}/16`, `fd00:1::${number}/64`].map((address) => ({ address, interface: 2 }))
@@ -21,9 +24,9 @@ export function configOf({ number, policy = "open", name = "net1", bridge = "br1
 }
 
 export let host: HostNamespace
-/** Used for all containers: firewall does not look into it. */
+/** The namespace of all containers. The firewall plugin does not use it. */
 export let pod: ContainerNamespace
-/** Creates a host for the tests of a file, and deletes its rules after each of them. */
+/** Creates a host for the tests of a file, and deletes its rules after each test. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create()
@@ -35,17 +38,17 @@ export function useHost(): void {
   afterAll(() => host[Symbol.asyncDispose]())
 }
 
-/** Calls firewall for an attachment. */
+/** Calls the firewall plugin for an attachment. */
 export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}): Answer {
   return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
 }
 
-/** Calls it for each, which must succeed without a line in the log. */
+/** Calls the firewall plugin for each attachment. Each call must succeed without a log line. */
 export function done(verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
   for (const spec of specs) expect(call(verb, spec)).toMatchObject({ exitCode: 0, log: [] })
 }
 
-/** The elements of all sets that have any, by the set's name; "ports" is the one of family bridge. */
+/** Returns the elements of all sets and maps that are not empty, by name. "ports" is the set in the bridge table. */
 export async function elements(host: Namespace): Promise<Record<string, string[]>> {
   const found: Record<string, string[]> = {}
   for (const table of (await host.exec("nft", ["list", "ruleset"])).stdout.split(/^table /m)) {
@@ -58,7 +61,7 @@ export async function elements(host: Namespace): Promise<Record<string, string[]
   return found
 }
 
-/** The objects of an earlier ADD of each attachment, which `elements` ignores. */
+/** Returns the elements that `elements` must return after ADD of these attachments, in the order of the ADDs. */
 export function expected(...specs: Firewalled[]): Record<string, string[]> {
   const found: Record<string, string[]> = {}
   const put = (set: string, line: string) => {
@@ -84,6 +87,6 @@ export function expected(...specs: Firewalled[]): Record<string, string[]> {
   return found
 }
 
-/** The comment names the bridge's first policy. */
+/** Returns the elements without the comments of bridges, which name the first policy of the bridge. */
 export const sameButComments = (found: Record<string, string[]>) =>
   JSON.parse(JSON.stringify(found).replace(/(\\"br\d\\") comment \\"[\w-]+\\"/g, "$1"))

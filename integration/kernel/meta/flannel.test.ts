@@ -1,6 +1,4 @@
-/**
- * ADD of flannel, which looks into the container's namespace, with a delegate that is a fake.
- */
+/** Tests ADD of flannel, which reads the container's namespace. A fake plugin is its delegate. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { FlannelNode } from "../../../meta/flannel/testing/call.ts"
 import { PluginNotFound } from "../../../pkg/invoke/mod.ts"

@@ -11,7 +11,7 @@ export const subnets = { shapedSubnets: ["10.9.0.0/16", "fd00:1::/56"] }
 
 export let host: HostNamespace
 export let pod: ContainerNamespace
-/** Creates a host with a container for the tests of a file, and deletes its links after each of them. */
+/** Creates a host with a container for the tests of a file, and deletes their links after each test. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create()
@@ -27,7 +27,7 @@ export function useHost(): void {
   })
 }
 
-/** A pair between host, "veth1", and container, "eth0", or with other names, and the kernel's ids. */
+/** Creates a veth pair between the host and the container, by default "veth1" and "eth0". */
 export async function connect(port = "veth1", ifName = "eth0", alias = `lab/c1/${ifName}`): Promise<void> {
   await host.exec("ip", ["link", "add", port, "mtu", "1400", "type", "veth", "peer", "name", ifName, "netns", pod.name])
   await host.exec("ip", ["link", "set", port, "alias", alias])
@@ -47,14 +47,14 @@ export function call(verb: ProcessCall["verb"], keys: object, more: Partial<Proc
   return callPlugin(host, bandwidth, { verb, config: configOf(keys), pod, ...more })
 }
 
-/** Calls it, which must succeed without a line in the log; returns the result. */
+/** Calls the bandwidth plugin. The call must succeed without a log line. Returns the result. */
 export function done(verb: ProcessCall["verb"], keys: object, more: Partial<ProcessCall> = {}): Answer["json"] {
   const answer = call(verb, keys, more)
   expect(answer).toMatchObject({ exitCode: 0, log: [] })
   return answer.json
 }
 
-/** ADD, and CHECK by its result. */
+/** Runs ADD, and CHECK with its result. */
 export function add(keys: object): Answer["json"] {
   const result = done("ADD", keys)
   done("CHECK", { ...keys, prevResult: result })
@@ -66,7 +66,7 @@ export const upstreamName = (containerId: string) =>
 export const ownName = (owner: string) => `bwp${createHash("sha256").update(owner).digest("hex").slice(0, 12)}`
 export const ifb = upstreamName("c1")
 
-/** The objects of a limit, as lines: qdiscs, classes and filters, and the devices. */
+/** Returns all qdiscs, classes, filters and ifb devices of a namespace, as lines. */
 export async function shown(where: Namespace = host): Promise<string[]> {
   const links = await where.json<Record<string, unknown>[]>("ip", ["-d", "-j", "link"])
   const lines: string[] = []
@@ -76,7 +76,7 @@ export async function shown(where: Namespace = host): Promise<string[]> {
     if (isIfb) lines.push(`${ifname} mtu ${mtu} txqlen ${txqlen}${up} ${ifalias}`)
   }
   const names = links.flatMap(({ ifname }) => (ifname === undefined || ifname === "lo" ? [] : String(ifname)))
-  // One program for all: what it shows of "lo" is the mark between two answers.
+  // One `tc` process answers all requests. The output for "lo" separates the answers.
   const places = names.flatMap((name) =>
     ["qdisc show", "class show", "filter show", "filter show ingress"].map((words) => [name, words] as const),
   )
@@ -99,7 +99,7 @@ export async function shown(where: Namespace = host): Promise<string[]> {
   return [...lines, ...said.map(plain).filter((line) => !isOfKernel(`${line} `))]
 }
 
-/** A redirection of all received packets of a link to the device. */
+/** Returns the lines of a filter that redirects all received packets of a link to the ifb device. */
 export const redirected = (link: string, priority = 1, parent = "ffff:") => [
   `${link} filter parent ${parent} protocol all pref ${priority} u32 flowid 1:1`,
   `${link} filter: match 00000000/00000000 at 0`,

@@ -1,6 +1,4 @@
-/**
- * The sbr plugin on a real kernel's rules and routes, called in this process, judged with `ip`.
- */
+/** Tests the sbr plugin with the kernel's rules and routes. The plugin runs in this process; `ip` shows the results. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { sbr } from "../../../meta/sbr/main.ts"
 import { RouteSocket } from "../../../pkg/netlink/mod.ts"
@@ -19,7 +17,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 const inside = async (script: string) => (await pod.exec("sh", ["-c", script])).stdout
 const batch = (...lines: string[]) => pod.exec("ip", ["-force", "-batch", "-"], { input: `${lines.join("\n")}\n` })
 
-/** Two interfaces; "net1" has 10.2.0.2, 10.3.0.2 and fd00:2::2, "eth0" 10.1.0.2. */
+/** Creates two interfaces: "eth0" with 10.1.0.2, and "net1" with 10.2.0.2, 10.3.0.2 and fd00:2::2. */
 beforeEach(async () => {
   await batch(
     ...["eth0", "net1"].flatMap((name) => [
@@ -71,7 +69,7 @@ function done(verb: ProcessCall["verb"], keys: object = {}, more: Partial<Proces
   return answer.json
 }
 
-/** Rules for sources, and the unicast routes of all tables, as `ip` writes them. */
+/** Returns the rules for source addresses, and the unicast routes of all tables, as `ip` prints them. */
 async function shown(): Promise<string[]> {
   const text = await inside("ip -4 rule; ip -6 rule; ip -4 route show table all; ip -6 route show table all")
   const lines = text
@@ -167,7 +165,7 @@ test("CHECK names a rule that is missing, and a table without a default route", 
   expect(call("CHECK").json.msg).toBe(
     "Check of rules failed: expected from 10.2.0.2 lookup a table of its own, found none",
   )
-  // Without a gateway none is wanted.
+  // If the address has no gateway, no default route is required.
   const plain = { prevResult: resultWith(ips.slice(1).map(({ gateway: _, ...ip }) => ip)) }
   await batch("route del default table 101")
   done("CHECK", plain)

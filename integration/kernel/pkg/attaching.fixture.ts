@@ -9,7 +9,8 @@ import type * as testers from "./tester.ts"
 type Attaching = typeof libc & typeof calls & typeof testers & typeof attachment
 
 /**
- * Runs `body` as `runOnHost` does, with the scaffold of interface plugins, the least plugin of it, and calls for that.
+ * Runs `body` like `runOnHost`. `body` also gets the scaffold of interface plugins, a minimal plugin, and functions
+ * that make calls.
  */
 export function runAttaching<T, Given extends object = object>(
   host: HostNamespace,
@@ -29,7 +30,7 @@ export function runAttaching<T, Given extends object = object>(
 
 export let host: HostNamespace
 export let pod: ContainerNamespace
-/** Creates a host for the tests of a file, and a container for each of them. */
+/** Creates a host for the tests of a file, and a container for each test. */
 export function useHost(): void {
   beforeAll(async () => {
     host = await HostNamespace.create("attachment")
@@ -40,7 +41,7 @@ export function useHost(): void {
   afterAll(() => host[Symbol.asyncDispose]())
 }
 
-/** Runs `body` as `runAttaching` does, for that container. */
+/** Runs `body` like `runAttaching`, with the container of the test. */
 export function onHost<T>(body: Parameters<typeof runAttaching<T>>[2]): Promise<T> {
   return runAttaching(host, pod, body)
 }

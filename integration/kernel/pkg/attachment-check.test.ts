@@ -1,5 +1,6 @@
 /**
- * The comparisons of the scaffold's CHECK, and the objects that DEL and GC find by an owner's name, on a real kernel.
+ * Tests the comparisons of the scaffold's CHECK, and the objects that DEL and GC find by the name of their owner, on a
+ * real kernel.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { linkNames, testWith } from "../../lab/mod.ts"
@@ -23,7 +24,7 @@ test("CHECK names the first difference of the interface, and has the plugin comp
         tester([], hooks).check(callFor([], { ...place, network: { prevResult } }), { ...plainConfig, ...own })
         return "nothing"
       } catch (error) {
-        return (error as Error).message.replace(sandbox.path, "NS").replace(/, found fe80.*/, "") // the kernel's own
+        return (error as Error).message.replace(sandbox.path, "NS").replace(/, found fe80.*/, "") // link-local addresses of the kernel
       }
     }
     const texts = [attempt()]
@@ -88,7 +89,7 @@ test("DEL takes the pair by its name where that is the owner's or upstream's, an
     make("own", "lab/c1/eth0")
     del(sandbox.path)
     seen.push(all())
-    make("upstreams", undefined) // no alias: the Go suite's
+    make("upstreams", undefined) // no alias, as created by the Go plugins
     del(sandbox.path)
     seen.push(all())
     make("strangers", "lab/c2/eth0")
@@ -140,7 +141,7 @@ testWith(
       macvlan.del(call, config)
       seen.push(kinds())
       macvlan.add(call, config)
-      kit.setLink(inside, "eth0", { alias: "" }) // as the Go suite leaves it
+      kit.setLink(inside, "eth0", { alias: "" }) // no alias, as created by the Go plugins
       macvlan.del(call, config)
       seen.push(kinds())
       macvlan.add(call, config)

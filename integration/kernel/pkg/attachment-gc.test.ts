@@ -1,6 +1,6 @@
 /**
- * The objects that the scaffold's GC finds by owners' names, and the container to whose namespace a path leads, on a
- * real kernel.
+ * Tests the objects that the scaffold's GC finds by the names of their owners, and how the scaffold recognizes the
+ * container of a namespace, on a real kernel.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, linkNames, testWith } from "../../lab/mod.ts"
@@ -155,13 +155,13 @@ test("a chained plugin works in the namespace that the path leads to, unless the
   expect<unknown[]>(seen).toEqual([
     ...[true, true], // nothing names the owner
     ...[true, true, another, gone],
-    ...[true, gone, true], // by another name
-    ...[true, true], // both
+    ...[true, gone, true], // the alternative name names the owner
+    ...[true, true], // both name the owner
     ...[true, gone],
     ...[true, ""],
-    true, // a pair in the container says nothing
-    ...[true, true], // nor does a kind that no container is given
-    ...[true, true], // nor does an alternative name, which the container can write
+    true, // a veth pair inside the container proves nothing
+    ...[true, true], // nor does a link of a kind that plugins do not create
+    ...[true, true], // nor does an alternative name, because the container can set it
   ])
 })
 

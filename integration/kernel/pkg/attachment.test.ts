@@ -1,6 +1,6 @@
 /**
- * The verbs of `pkg/attachment` with a minimal plugin, on a real kernel, judged with `ip`, `nft` and by the calls of
- * the IPAM plugin.
+ * Tests the verbs of `pkg/attachment` with a minimal plugin on a real kernel. `ip`, `nft` and the calls of the IPAM
+ * plugin show the results.
  */
 import { expect, test } from "bun:test"
 import type { Result } from "../../../pkg/types/mod.ts"
@@ -32,7 +32,7 @@ test("ADD leases, makes the interface and answers; CHECK finds it, and DEL leave
     dns: { search: ["lease"] },
   })
   expect(interfaces[0]).toMatchObject({ name: "eth0", sandbox: pod.path, mtu: 1500 })
-  expect(up).toBeUndefined() // the owner's name is on the host's end
+  expect(up).toBeUndefined() // the alias with the owner is on the host's end
   expect([await linkNames(host), await linkNames(pod)]).toEqual([lo, lo])
 })
 

@@ -1,4 +1,4 @@
-/** The places where `pkg/devices` finds devices and their drivers, on a real kernel. */
+/** Tests how `pkg/devices` finds devices and their drivers on a real kernel. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as devices from "../../../pkg/devices/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"

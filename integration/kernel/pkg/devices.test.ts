@@ -1,4 +1,4 @@
-/** Devices that `pkg/devices` moves into containers and back, on a real kernel, judged with `ip`. */
+/** Tests how `pkg/devices` moves devices to containers and back on a real kernel; `ip` shows the results. */
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test"
 import type * as devices from "../../../pkg/devices/mod.ts"
 import type * as undo from "../../../pkg/undo/mod.ts"
@@ -31,7 +31,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = typeof devices & typeof undo
 
-/** A device and who has it, for functions that run on the host; see `runOnHost`. */
+/** Runs `body` like `runOnHost`, with `pkg/devices` and `pkg/undo`. */
 const onHost = <T, Given extends object>(body: (kit: Kit & Room & Given) => T, on = pod, given?: Given) =>
   runOnHost<T, Room & Given>(host, on, body, { more: ["devices/mod.ts", "undo/mod.ts"], given: given ?? {} })
 
@@ -75,7 +75,7 @@ test("what a device was is in a file while a container has it, and it comes back
   await expectAsBefore()
 })
 
-/** DEL of an attachment of the network. */
+/** Runs DEL of an attachment of the network. */
 const giveBack = (containerId: string) =>
   onHost(
     ({ host, sandbox, returnDevice, NamespaceFile, containerId }) => {

@@ -1,6 +1,6 @@
 /**
- * The numbers in the sources against the kernel's own headers, which a C compiler reads: constants that have the
- * kernel's name, and tables of attributes, whose properties have our names.
+ * Compares the numbers in the sources with the kernel's headers, which a C compiler reads. This covers constants with
+ * the kernel's names, and tables of attributes, whose properties have names of this project.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -22,10 +22,10 @@ const headers = `
   .map((name) => `#include <${name}>`)
   .join("\n")
 
-/** Names that also occur in a header with another meaning. */
+/** Names that a header uses for something else. */
 const ofOurOwn = new Set(["LITTLE_ENDIAN", "BIG_ENDIAN"])
 
-/** Constants by the kernel's name, such as `export const RTM_NEWLINK = 16`, as the text of all sources has them. */
+/** Returns the constants of all sources that have the kernel's name, such as `export const RTM_NEWLINK = 16`. */
 async function constants(): Promise<Map<string, bigint>> {
   const literal = String.raw`-?(?:0x[\da-f]+|0o[0-7]+|\d[\d_]*)n?`
   const pattern = new RegExp(
@@ -46,11 +46,14 @@ const rules = nftables.expressionTables
 
 type Fields = Readonly<Record<string, readonly [type: number, codec: unknown]>>
 
-/** The fields of a table inside another one. */
+/** Returns the fields of a table that is nested in another one. */
 const inside = (table: { fields: Fields }, name: string): { fields: Fields } =>
   table.fields[name]?.[1] as { fields: Fields }
 
-/** Tables of attributes: the prefix of their names, and the kernel's names of the properties, in the table's order. */
+/**
+ * Tables of attributes: the prefix of the kernel's names, the table, and the kernel's names in the order of its
+ * properties.
+ */
 const attributes: readonly (readonly [prefix: string, table: { fields: Fields }, names: string])[] = [
   [
     "IFLA",
@@ -106,7 +109,7 @@ const attributes: readonly (readonly [prefix: string, table: { fields: Fields },
   ["NFTA_PAYLOAD", rules.payload, "DREG BASE OFFSET LEN"],
 ]
 
-/** Tables of values: the kernel's names of the properties, in the table's order; `-` for a property without one. */
+/** Tables of values: the table, and the kernel's names in the order of its properties; `-` if there is none. */
 const values: readonly (readonly [table: Readonly<Record<string, number>>, names: string])[] = [
   [netlink.OperState, "UNKNOWN NOTPRESENT DOWN LOWERLAYERDOWN TESTING DORMANT UP".replace(/\w+/g, "IF_OPER_$&")],
   [netlink.macvlanModes, "MACVLAN_MODE_PRIVATE MACVLAN_MODE_VEPA MACVLAN_MODE_BRIDGE MACVLAN_MODE_PASSTHRU"],
@@ -131,7 +134,7 @@ const kernelNames = ([prefix, , names]: (typeof attributes)[number]) =>
     .filter(Boolean)
     .map((name) => `${prefix}_${name}`)
 
-/** The values of these names in the headers, without names that no header has. */
+/** The values of these names in the headers. Names that no header defines are missing. */
 let inHeaders: ReadonlyMap<string, bigint>
 let ours: ReadonlyMap<string, bigint>
 
@@ -158,11 +161,11 @@ beforeAll(async () => {
   inHeaders = new Map(printed.map((line) => [line.split(" ")[0] ?? "", BigInt(line.split(" ")[1] ?? "")]))
 })
 
-/** The upper byte of a message's number: `NFNL_SUBSYS_NFTABLES`, `NFNL_SUBSYS_CTNETLINK`. */
+/** Returns the upper byte of a message type: `NFNL_SUBSYS_NFTABLES`, `NFNL_SUBSYS_CTNETLINK`. */
 const subsystem = (name: string) =>
   name.startsWith("NFT_MSG_") ? 10n << 8n : name.startsWith("IPCTNL_") ? 1n << 8n : 0n
 
-/** Numbers that the sources need in another form: with 16 bits. */
+/** Numbers that the sources write differently: as 16 bits. */
 const otherForms: Readonly<Record<string, bigint>> = { NLA_TYPE_MASK: 0x3fffn }
 
 test("constants that have a name of the kernel have its number", () => {

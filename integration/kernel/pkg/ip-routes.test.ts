@@ -1,5 +1,6 @@
 /**
- * Routes, tables, waits and settings by `pkg/ip` and `pkg/sysctl` on a real kernel, judged with `ip` and /proc/sys.
+ * Tests routes, tables, waits and settings of `pkg/ip` and `pkg/sysctl` on a real kernel; `ip` and /proc/sys show the
+ * results.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
@@ -74,7 +75,7 @@ test("a link that passes traffic is as it is then; one whose other end is down i
     },
   )
   expect(answers).toEqual([
-    // The kernel says the former when both ends happen to have one index.
+    // The state is Down if both ends happen to have the same index.
     expect.stringMatching(/^11 Cannot bring up "NAME" within 2550 ms: its state is (Down|LowerLayerDown)$/),
     6,
     '11 Cannot bring up "NAME" within 2550 ms: its state is gone',

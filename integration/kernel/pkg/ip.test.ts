@@ -1,6 +1,5 @@
 /**
- * The interface that `pkg/ip` sets up in a container, on a real kernel, judged with `ip` and by the settings in
- * /proc/sys.
+ * Tests the interface that `pkg/ip` configures in a container on a real kernel; `ip` and /proc/sys show the results.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as types from "../../../pkg/types/mod.ts"
@@ -59,7 +58,7 @@ test("an interface has its addresses, settings and routes, and its addresses are
   const routes = await pod.json<Shown[]>("ip", ["-j", "route"])
   expect(routes.map(({ dst, gateway }) => [dst, gateway])).toEqual([
     ["10.1.0.0/24", undefined],
-    ["10.8.0.0/16", "10.1.0.1"], // the gateway of the address, as the specification says
+    ["10.8.0.0/16", "10.1.0.1"], // the gateway of the address, as the specification requires
     ["10.9.0.0/16", "10.1.0.1"],
   ])
   const [arp, dad, notify, keep, off, loopback] = await Promise.all(
@@ -127,7 +126,8 @@ test("detection of duplicates is waited for, and another's address is refused by
       writeSysctl,
     }) => {
       const name = createVethPair(host, { sandbox, ifName: "dad", alias: "lab/c/x" })
-      // The kernel decides in half a second, of the five that are waited for, so that a busy machine is in time.
+      // The kernel decides after half a second. The plugin waits for five seconds, so the test succeeds on a busy
+      // machine too.
       sandbox.run(() => writeSysctl("net/ipv6/neigh/dad/retrans_time_ms", "500"))
       const end = getLink(host, name)
       addAddress(host, end, { ...(parseCidr("fd01::6/64") as types.Cidr), noDad: true })

@@ -1,4 +1,7 @@
-/** The Go suite's remains of a masquerade in nf_tables, and hosts that cannot masquerade, on a real kernel. */
+/**
+ * Tests the masquerading rules that the Go plugins left in nf_tables, and hosts that cannot masquerade, on a real
+ * kernel.
+ */
 import { afterAll, beforeAll, expect } from "bun:test"
 import { createHash } from "node:crypto"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"
@@ -25,13 +28,13 @@ const onHost = <T>(body: (kit: Kit & Room) => T) =>
 
 const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
 
-/** The rule of the Go suite's nftables backend, v1.6, for an address. */
+/** Returns the rule of the Go plugins 1.6, backend nftables, for an address. */
 function rule(network: string, containerId: string, address: string): string {
   const comment = `${digits(network)}-${digits(`eth0:${containerId}`)}, net: ${network}, if: eth0, id: ${containerId}`
   return `ip saddr ${address.replace(/\/.*/, "")} ip daddr != ${address} masquerade comment "${comment}"`
 }
 
-/** The table with these rules, and the rule that jumps there. */
+/** Returns the table of the Go plugins with these rules, and a rule `way` that jumps to them. */
 const table = (rules: string[], way = "goto masq_checks") => `table inet cni_plugins_masquerade {
   chain masq_checks { ${rules.join("; ")}; }
   chain postrouting { type nat hook postrouting priority 100; ip daddr 224.0.0.0/4 return; ${way}; }
@@ -88,7 +91,7 @@ testWith(
         })
       })
       expect(said[0]).toBe(says)
-      expect(said[1] === "done").toBe(says === "done") // each way counts for CHECK
+      expect(said[1] === "done").toBe(says === "done") // CHECK recognizes each kind of jump
     }
   },
 )

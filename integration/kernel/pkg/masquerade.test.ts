@@ -1,6 +1,6 @@
 /**
- * The masquerade by either packet filter, and the Go suite's remains in one, on a real kernel, judged with `nft` and
- * `iptables-save`.
+ * Tests masquerading with either packet filter, and the rules that the Go plugins left, on a real kernel; `nft` and
+ * `iptables-save` show the results.
  */
 import { afterAll, beforeAll, expect } from "bun:test"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"
@@ -19,7 +19,10 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = Kit & typeof masquerade & typeof nftables & typeof undo
 
-/** Runs on a host with this program as `iptables` and an empty nf_tables; on the existing one for undefined. */
+/**
+ * Empties nf_tables, makes this program the host's `iptables`, and runs `body` there. Leaves the host unchanged if
+ * `iptables` is undefined.
+ */
 async function onHost<T, Given extends object = object>(
   iptables: IptablesKind | undefined,
   body: (kit: Room & Given) => T,
@@ -126,11 +129,11 @@ testWith(
       }
       new Masquerade(filter).requireUsable("nftables")
     })
-    expect(await ruleset()).toBe(text) // a rule that is not ours goes, and to try changes nothing
+    expect(await ruleset()).toBe(text) // deletes the unknown rule; requireUsable changes nothing
   },
 )
 
-/** The lines of CNI in the output of `iptables-save -t nat`. */
+/** Returns the lines with "CNI-" in the output of `iptables-save -t nat`. */
 const saved = async (program: string) =>
   (await host.exec(program, ["-t", "nat"])).stdout.split("\n").filter((line) => line.includes("CNI-"))
 
@@ -199,7 +202,7 @@ for (const { kind, save, save6 } of kinds) {
         `-A ${chain} -s fd00::2/128 -d fd00::/64 -m comment --comment "mynet/ctr-1/eth0"`,
       ])
 
-      // The Go suite's: addresses that do not say of which of the container's interfaces they are.
+      // Rules of the Go plugins do not contain the container's interface for an address.
       pod = await host.addContainer()
       for (const [ifName, ip] of [
         ["eth0", "10.4.0.2"],
@@ -240,7 +243,7 @@ for (const { kind, save, save6 } of kinds) {
       const ofCtr2 = ["POSTROUTING 10.1.0.3/32", "CNI-4193df8be6d437f3e41db98b 10.1.0.3/32"]
       const ofNet1 = ["POSTROUTING 10.2.0.2/32", `${chain} 10.2.0.2/32`]
       expect(seen.map((lines) => lines.sort())).toEqual([
-        [...ofCtr2, ...ofNet1, "POSTROUTING 10.3.0.2/32"].sort(), // which net1 has, of the container's interfaces
+        [...ofCtr2, ...ofNet1, "POSTROUTING 10.3.0.2/32"].sort(), // an address of the container's interface net1
         [...ofCtr2].sort(),
         [],
       ])

@@ -16,16 +16,15 @@ test("a datagram that another process sends to a socket is not taken for the ker
   using attacker = new KernelTransport(NETLINK_ROUTE)
   const address = new Uint32Array(3) // struct sockaddr_nl: family, port, groups
   expect(c.getsockname(victim.fd, address, new Uint32Array([12]))).toBe(0)
-  const forged = encodeMessage(NLMSG_ERROR, 0, 1, new Uint8Array(20)) // request 1 is done
+  const forged = encodeMessage(NLMSG_ERROR, 0, 1, new Uint8Array(20)) // an acknowledgement of request 1
   expect(Number(c.sendto(attacker.fd, forged, forged.length, 0, address, 12))).toBe(forged.length)
-  victim.send(encodeMessage(RTM_GETLINK, 1, 1, new Uint8Array(16))) // of no link: the kernel refuses
+  victim.send(encodeMessage(RTM_GETLINK, 1, 1, new Uint8Array(16))) // names no link, so the kernel refuses it
   const [answer] = readMessages(victim.receive())
   expect(answer).toMatchObject({ type: NLMSG_ERROR, sequence: 1 })
   expect(new Int32Array((answer?.payload ?? new Uint8Array(4)).slice(0, 4).buffer)[0]).toBe(-EINVAL)
 })
 
-// Larger ones, up to what a container may send at once, come in the midst of a list only: else the kernel drops its own
-// answer.
+// A container can send larger datagrams, but only during a dump. Otherwise the kernel drops its own answer.
 test("however long it is, it takes none of our memory [S53]", () => {
   using victim = new KernelTransport(NETLINK_ROUTE)
   using attacker = new KernelTransport(NETLINK_ROUTE)

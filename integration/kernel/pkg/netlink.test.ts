@@ -1,4 +1,4 @@
-/** Every request of `pkg/netlink` made of a real kernel, in its own namespaces, and judged with `ip` and `bridge`. */
+/** Sends every request of `pkg/netlink` to a real kernel, in new namespaces; `ip` and `bridge` show the results. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { join } from "node:path"
 import type * as libc from "../../../pkg/libc/mod.ts"
@@ -6,14 +6,14 @@ import type * as netlink from "../../../pkg/netlink/mod.ts"
 import type * as types from "../../../pkg/types/mod.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace, waitFor } from "../../lab/mod.ts"
 
-/** The arguments of a function that runs inside a namespace. */
+/** The modules that a function in a namespace can use. */
 type Kit = typeof netlink &
   typeof libc &
   typeof types & { route: netlink.RouteSocket; ip: (text: string) => Uint8Array }
 
 /**
- * Runs `body` in its own process inside the namespace. It is sent there as text: it can use only its arguments, and its
- * result is returned as JSON.
+ * Runs `body` in its own process inside the namespace, and returns its result. The process gets the text of `body`, so
+ * `body` can use only its arguments. The result must be JSON.
  */
 async function inside<T, A = undefined>(namespace: Namespace, body: (kit: Kit, given: A) => T, given?: A): Promise<T> {
   const doors = ["netlink", "libc", "types"].map((room) =>
@@ -31,7 +31,7 @@ async function inside<T, A = undefined>(namespace: Namespace, body: (kit: Kit, g
   return JSON.parse(stdout).result as T
 }
 
-/** Objects as `ip -j` prints them. */
+/** An object in the output of `ip -j`. */
 type Shown = Record<string, unknown>
 
 let host: HostNamespace
@@ -187,7 +187,7 @@ describe("links", () => {
       inside(host, ({ route, getLink, listLinks }) => ({
         own: getLink(route, "many0").attributes.altNames,
         listed: listLinks(route, ({ name }) => name === "many0").map(({ attributes }) => attributes.altNames),
-        next: getLink(route, "lo").name, // nothing of the large answer is left
+        next: getLink(route, "lo").name, // the next answer does not contain a rest of the large one
       }))
     await inside(
       host,
@@ -400,7 +400,7 @@ describe("routes", () => {
             [prefix, table, priority ?? 0, mtu ?? 0, onLink ?? false, nextHops?.length ?? 0, protocol, scope].join(),
         ),
       )
-    // A link that has come up gets routes of IPv6 a moment later.
+    // The kernel adds IPv6 routes shortly after a link has come up.
     let [ours, shown]: [string[], Shown[]] = [[], []]
     const areSteady = async () => {
       ours = (await listOurs()).sort()
@@ -504,7 +504,7 @@ test("the tables of neighbors are those that ip tells, with their entries and li
   await host.exec("ip", ["link", "add", "nt0", "type", "bridge"])
   for (const address of ["10.9.1.1", "10.9.1.2", "2001:db8:9::1", "2001:db8:9::2"])
     await host.exec("ip", ["neigh", "add", address, "lladdr", "0a:00:00:00:00:51", "dev", "nt0"])
-  /** A line for each processor, behind a heading; the last column is `table_fulls`. */
+  /** Returns the sum of `table_fulls`, the last column of a table with a line for each processor. */
   const refused = async (table: string) =>
     (await Bun.file(`/proc/net/stat/${table}`).text())
       .trim()
@@ -520,7 +520,7 @@ test("the tables of neighbors are those that ip tells, with their entries and li
     [2, Number(limits[0]?.[1])],
     [10, Number(limits[1]?.[1])],
   ])
-  // The machine's other namespaces have entries too.
+  // The counts include entries of the machine's other namespaces.
   expect(tables.every(({ entries }) => entries >= 2)).toBe(true)
   for (const [at, table] of tables.entries()) {
     expect(table.refused).toBeGreaterThanOrEqual(before[at] as number)
@@ -549,12 +549,12 @@ describe("events", () => {
     const waiting = inside(host, ({ route, RouteSocket, RouteGroup, findLink }) => {
       const events = RouteSocket.subscribe(RouteGroup.Link)
       const start = performance.now()
-      // The event is there for who comes late too: the socket has subscribed before the link was made.
+      // The event cannot be missed: the socket subscribes before the link is created.
       do events.nextEvents(60_000)
       while (!findLink(route, "late") && performance.now() - start < 60_000)
       return { found: findLink(route, "late")?.kind, waitedMs: performance.now() - start }
     })
-    // Columns of /proc/net/netlink: address, protocol (0 is routes), port, groups as a hexadecimal mask
+    // Columns of /proc/net/netlink: address, protocol (0 is rtnetlink), port, groups as a hexadecimal mask
     await waitFor(
       async () => /^\S+\s+0\s+\d+\s+00000001\s/m.test((await host.exec("cat", ["/proc/net/netlink"])).stdout),
       "the process inside to subscribe to links",
@@ -580,7 +580,7 @@ describe("events", () => {
   test("that did not fit into the socket's buffer are an empty list, and the next ones come again", async () => {
     const outcome = await inside(host, ({ route, RouteSocket, RouteGroup, getLink, setLink, setSocketOption }) => {
       const events = RouteSocket.subscribe(RouteGroup.Link)
-      setSocketOption(events.fd, 1, 8, 1) // SOL_SOCKET, SO_RCVBUF: as little as the kernel allows
+      setSocketOption(events.fd, 1, 8, 1) // SOL_SOCKET, SO_RCVBUF: the smallest buffer that the kernel allows
       const bridge = getLink(route, "br0")
       for (let n = 0; n < 200; n++) setLink(route, bridge, { alias: `change ${n}` })
       let lost = 0

@@ -4,7 +4,10 @@ import { HostNamespace, mustRun } from "../../lab/mod.ts"
 
 const door = join(import.meta.dir, "../../../pkg/netns/mod.ts")
 
-/** The view of a program that enters a namespace: `report` runs inside, and is a line of JavaScript. */
+/**
+ * Runs a program that enters a namespace, and returns the namespaces that it saw. `report` is a line of JavaScript that
+ * runs inside.
+ */
 async function inside(path: string, report: string): Promise<{ before: string; within: string; after: string }> {
   const script = `
     const { Netns } = await import(${JSON.stringify(door)})
@@ -54,7 +57,7 @@ test("each namespace is listed by the path where it is mounted, however that is 
   const { paths, pid, found, all } = JSON.parse(stdout)
   expect(paths).toContain(odd)
   expect(paths).toContain(`/run/netns/${pod.name}`)
-  expect(paths).toContain(`/run/netns/${host.name}`) // not by the process that asks
+  expect(paths).toContain(`/run/netns/${host.name}`) // the own namespace of the searching process, found by its path
   expect(paths).toContain(`/proc/${pid}/ns/net`)
   expect({ found, all }).toEqual({ found: [true, true], all: true })
 })

@@ -1,6 +1,6 @@
 /**
- * `pkg/nftables` and the masquerade on top of it on a real kernel, in its own namespaces, judged with `nft` and with
- * traffic.
+ * Tests `pkg/nftables` and masquerading with it on a real kernel, in new namespaces; `nft` and real traffic show the
+ * results.
  */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
@@ -17,7 +17,7 @@ import * as nftables from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, type Cidr, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
 import { HostNamespace, type Namespace, testWith } from "../../lab/mod.ts"
 
-/** The packet filter of a namespace: a socket stays where it was opened. */
+/** Opens a netfilter socket in a namespace. It stays in that namespace. */
 function netfilterOf({ path }: Namespace) {
   using namespace = Netns.open(path)
   return namespace.run(nftables.openNetfilter)
@@ -204,7 +204,7 @@ testWith(["nf_tables"], "rules that are longer than a page are listed, the first
     await using host = await HostNamespace.create()
     const rules = names.map((name) => `${name === "long" ? ports : ""} accept comment "${name}"`)
     await nft(host, `table ip lab { chain rules { ${rules.join("; ")}; }; }`)
-    using netfilter = netfilterOf(host) // the first list of a socket has room for a page
+    using netfilter = netfilterOf(host) // the first dump of a new socket has a buffer of one page
     const found = nftables.listRules(netfilter, { table: { family: "ip", name: "lab" }, name: "rules" })
     expect(found.map(({ comment }) => comment)).toEqual(names)
     const longest = Math.max(...found.map(({ expressions }) => expressions.length))
@@ -222,7 +222,7 @@ testWith(["no_nf_tables"], "a kernel without nf_tables has nothing to delete, an
   expect(() => addMasquerade(netfilter, owner("c1"), [cidr("10.22.0.2/16")])).toThrow("EOPNOTSUPP")
 })
 
-/** Adds and deletes one address over and over, and leaves it added. Runs in its own process. */
+/** Returns a program that adds and deletes an address repeatedly, and leaves it added at the end. */
 const restless = (number: number, prefix: number, rounds: number) => `
   import { addMasquerade, deleteMasquerade } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/masquerade/testing.ts"))}
   import { openNetfilter } from ${JSON.stringify(join(import.meta.dir, "../../../pkg/nftables/mod.ts"))}

@@ -1,4 +1,4 @@
-/** Chained plugins with nothing to do: they send no requests to nf_tables, which refuses all requests here. */
+/** Tests that chained plugins with nothing to do send no requests to nf_tables. Here nf_tables refuses all requests. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as firewall from "../../../meta/firewall/main.ts"
 import type * as portmap from "../../../meta/portmap/main.ts"
@@ -17,7 +17,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 type Rooms = typeof firewall & typeof portmap & typeof skel
 const rooms = ["skel/mod.ts", "../meta/firewall/main.ts", "../meta/portmap/main.ts"]
 
-/** Calls a plugin without CAP_NET_ADMIN, for which nf_tables answers EPERM. */
+/** Calls a plugin without CAP_NET_ADMIN, so that nf_tables refuses with EPERM. */
 function call(plugin: "firewall" | "portmap", verb: "ADD" | "CHECK", keys: object) {
   type Given = { plugin: typeof plugin; verb: typeof verb; keys: object }
   return runOnHost<{ exitCode: number; json: unknown }, Rooms & Given>(

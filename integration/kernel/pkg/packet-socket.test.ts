@@ -1,4 +1,4 @@
-/** A packet socket on a real kernel: its filter, and that no program inherits it. */
+/** Tests a packet socket on a real kernel: its filter, and that started programs do not inherit it. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readdirSync, readFileSync } from "node:fs"
 import { encodeFilter, PacketSocket, Poll, poll } from "../../../pkg/libc/mod.ts"
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-/** Opens one in the host's namespace. */
+/** Opens a packet socket in the host's namespace. */
 function open(index: number, filter: Uint8Array): PacketSocket {
   using namespace = Netns.open(host.path)
   let socket: PacketSocket | undefined
@@ -22,8 +22,8 @@ function open(index: number, filter: Uint8Array): PacketSocket {
   return socket as PacketSocket
 }
 
-// <linux/filter.h>, BPF_LD | BPF_H | BPF_ABS 0x28, BPF_JMP | BPF_JEQ 0x15, BPF_RET 0x06: frames with this EtherType,
-// whole.
+// A filter that accepts complete frames with this EtherType. <linux/filter.h>: BPF_LD | BPF_H | BPF_ABS 0x28, BPF_JMP |
+// BPF_JEQ 0x15, BPF_RET 0x06
 const onlyType = (type: number) =>
   encodeFilter([
     [0x28, 0, 0, 12],
@@ -36,7 +36,7 @@ const frame = (type: number, text: string) =>
   Uint8Array.of(...new Uint8Array(12), type >> 8, type & 0xff, ...new TextEncoder().encode(text))
 
 test("a packet socket gets the frames that its filter lets through, cut off by the buffer, and waits for none", () => {
-  using socket = open(1, onlyType(0x88b5)) // lo; EtherTypes for experiments, IEEE 802
+  using socket = open(1, onlyType(0x88b5)) // lo; an EtherType for local experiments, IEEE 802
   expect(socket.receive(new Uint8Array(99))).toBeUndefined()
   for (const [type, text] of [
     [0x88b6, "not this"],

@@ -1,4 +1,4 @@
-/** The ownership of directories, which only root can set up, and the places that can hold records. */
+/** Tests the ownership of directories, which only root can change, and the directories in which records may be. */
 import { afterAll, expect, test } from "bun:test"
 import { chmodSync, chownSync, lchownSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -8,7 +8,7 @@ import { findExposure, Records } from "../../../pkg/records/mod.ts"
 const top = mkdtempSync(join(tmpdir(), "cni-records-"))
 afterAll(() => rmSync(top, { recursive: true }))
 
-/** A directory of this owner, group and mode. */
+/** Creates a directory with this owner, group and mode. */
 function make(name: string, user: number, group: number, mode: number): string {
   const path = join(top, name)
   mkdirSync(path)

@@ -6,26 +6,25 @@ import type * as sysctl from "../../../pkg/sysctl/mod.ts"
 import type * as types from "../../../pkg/types/mod.ts"
 import type { ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
-/** The arguments of a function that runs inside the host's namespace: the rooms, and a socket on either side. */
+/** The modules that a function in the host's namespace can use, a socket in the host and a socket in the container. */
 export type Kit = typeof netlink &
   typeof netns &
   typeof sysctl &
   typeof types &
   typeof ipRoom & { host: netlink.RouteSocket; inside: netlink.RouteSocket; sandbox: netns.Netns }
 
-/** Further options of `runOnHost`. */
 interface Options {
-  /** Files of `pkg` that the function is given as well. */
+  /** Further modules of `pkg` for the function. */
   readonly more?: readonly string[]
-  /** Further input, as JSON. */
+  /** Further input for the function. It must be JSON. */
   readonly given?: object
-  /** Without CAP_NET_ADMIN: the kernel refuses every change of the network. */
+  /** Whether the process lacks CAP_NET_ADMIN, so that the kernel refuses every change of the network. */
   readonly isPowerless?: boolean
 }
 
 /**
- * Runs `body` in its own process in the host's namespace. It is sent there as text: it can use only its argument, and
- * its result is returned as JSON, an error as its code and its message.
+ * Runs `body` in its own process in the host's namespace, and returns its result. The process gets the text of `body`,
+ * so `body` can use only its argument. The result must be JSON; an error has a code and a message.
  */
 export async function runOnHost<T, More = unknown>(
   host: HostNamespace,

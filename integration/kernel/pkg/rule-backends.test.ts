@@ -1,6 +1,6 @@
 /**
- * The same cases for each backend of each feature that has rules in a packet filter, judged with `nft` and
- * `iptables-save`.
+ * Runs the same cases for each backend of each feature that adds rules to a packet filter; `nft` and `iptables-save`
+ * show the results.
  */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
 import { join } from "node:path"
@@ -23,7 +23,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-/** Makes a feature take these steps, on a kernel without nf_tables if requested. */
+/** Runs these steps of a feature, if requested as on a kernel without nf_tables. */
 async function run(name: FeatureName, steps: readonly Step[], hasNftables = true): Promise<Outcome[]> {
   const request: Request = { name, steps, hasNftables }
   features.stdin.write(`${JSON.stringify(request)}\n`)
@@ -38,13 +38,13 @@ async function run(name: FeatureName, steps: readonly Step[], hasNftables = true
   return JSON.parse(line)
 }
 
-/** A host with this program as `iptables`, and no rules. */
+/** Deletes all rules of the host, and chooses its kind of `iptables`. */
 async function clear(kind: IptablesKind): Promise<void> {
   await chooseIptables(host, kind)
   await host.exec("nft", ["flush", "ruleset"])
 }
 
-/** The owners that are named in nf_tables, without iptables' part there, and in the output of `iptables-save`. */
+/** Returns the owners named in `iptables-save`, or in nf_tables without the tables of iptables. */
 async function owners(place: "nftables" | "iptables"): Promise<string[]> {
   const text =
     place === "iptables"
@@ -58,17 +58,17 @@ const ruleset = async () => (await host.exec("nft", ["-s", "list", "ruleset"])).
 interface Row {
   readonly name: FeatureName
   readonly backend: "nftables" | "iptables"
-  /** Of nf_tables. */
+  /** The name of the nf_tables table. */
   readonly table: string
-  /** The requests of ADD for attachment 1, and of STATUS for any. */
+  /** What ADD requests for attachment 1, what STATUS requests, and what is needed, as parts of messages. */
   readonly does: string
   readonly serves: string
   readonly needs: string
-  /** The configuration's key. */
+  /** The configuration key that chooses the backend. */
   readonly key?: string
-  /** The objects that CHECK cannot find. */
+  /** The object that CHECK reports as missing. */
   readonly finds: string
-  /** The error of ADD by iptables without its programs. */
+  /** The error of ADD with backend iptables if the iptables programs are missing. */
   readonly without?: string
 }
 

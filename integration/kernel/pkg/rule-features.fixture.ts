@@ -1,6 +1,6 @@
 /**
- * Each feature that has rules in a packet filter, behind one door for tests. As a program it does the steps that each
- * line of its stdin has, on the host that it runs on.
+ * The features that add rules to a packet filter, with one interface for tests. As a program it reads lines of steps
+ * from stdin and runs them on its host.
  */
 import { Firewall } from "../../../meta/firewall/testing/zones.ts"
 import { Hostports } from "../../../meta/portmap/main.ts"
@@ -14,14 +14,14 @@ import { SpoofCheck } from "../../../plugins/bridge/testing.ts"
 
 export type FeatureName = "masquerade" | "port mappings" | "firewall rules" | "spoof check"
 
-/** The requests to a feature: the attachments of network "lab" are "lab/c1/eth0", "lab/c2/eth0", … */
+/** A request to a feature. Attachments of network "lab" are named "lab/c1/eth0", "lab/c2/eth0", … */
 export type Step =
   | readonly ["add" | "undone" | "check", id: number, asked?: BackendName]
   | readonly ["remove", id: number]
   | readonly ["gc", ...valid: number[]]
   | readonly ["usable", asked?: BackendName]
 
-/** Of one attachment. */
+/** Returns the input of each feature for one attachment. */
 const specOf = (id: number) => {
   const ip = Uint8Array.of(10, 1, 0, id)
   const mapping = {
@@ -113,18 +113,18 @@ const open: Record<FeatureName, (filter: PacketFilter | undefined) => Feature> =
   },
 }
 
-/** The result of a step: "done", or the error. */
+/** The result of a step: "done" or an error. */
 export type Outcome = "done" | { code: number; message: string; details: string | undefined }
 
-/** The input of this program in one line. */
+/** One line of input for this program. */
 export interface Request {
   readonly name: FeatureName
   readonly steps: readonly Step[]
-  /** False for a kernel without nf_tables. */
+  /** False to act as on a kernel without nf_tables. */
   readonly hasNftables: boolean
 }
 
-/** Runs the steps in order, each like a newly started plugin. */
+/** Runs the steps in order. Each step starts without state, like a new plugin process. */
 function runSteps({ name, steps, hasNftables }: Request): Outcome[] {
   return steps.map((step) => {
     const filter = hasNftables ? PacketFilter.find() : undefined

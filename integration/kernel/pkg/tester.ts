@@ -11,10 +11,13 @@ import { deleteLink, getLink, setLink } from "../../../pkg/netlink/mod.ts"
 import type { Plugin } from "../../../pkg/skel/mod.ts"
 import { ownerComment } from "../../../pkg/types/mod.ts"
 
-/** A configuration with everything left to the kernel, and an IPAM plugin. */
+/** A configuration with an IPAM plugin and the kernel's defaults. */
 export const plainConfig: AttachmentConfig = { mtu: undefined, ipam: "static", dns: undefined }
 
-/** A minimal plugin for the scaffold, of kind veth, or macvlan with parent "up0" if the hooks request it. */
+/**
+ * Returns a minimal plugin for the scaffold. Its interface is a veth, or a macvlan with parent "up0" if the hooks
+ * request it.
+ */
 export function tester(
   said: string[],
   hooks: Partial<InterfacePlugin<AttachmentConfig>> = {},

@@ -1,4 +1,4 @@
-/** The comparisons of `cni diff`, in this process, which is in the host's namespace during the call. */
+/** Tests the comparisons of `cni diff` in this process, whose thread enters the host's namespace. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import type { Result } from "../../../pkg/types/mod.ts"

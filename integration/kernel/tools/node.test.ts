@@ -1,4 +1,4 @@
-/** A node as it is read by `cni`, in this process, which is in the host's namespace in the meantime. */
+/** Tests how `cni` reads a node, in this process, whose thread enters the host's namespace. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdir, writeFile } from "node:fs/promises"
 import { Netns } from "../../../pkg/netns/mod.ts"

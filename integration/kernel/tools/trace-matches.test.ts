@@ -1,6 +1,6 @@
 /**
- * The matches of a rule in `cni trace`, compared with the kernel: a real packet is sent, and the counters of the rules
- * show which ones it matched.
+ * Compares how `cni trace` matches rules with the kernel: the test sends a packet, and the counters of the rules show
+ * which rules matched it.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
@@ -9,7 +9,7 @@ import { readPacketFilter } from "../../../tools/node/mod.ts"
 import { Choices, evaluate, HostKernel, NO_LABELS, type Packet, u32Bits } from "../../../tools/packets/mod.ts"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 
-/** A host with a container on the bridge br0, 10.85.0.2, and an uplink out0. */
+/** A host with an uplink out0 and a container with 10.85.0.2 on the bridge br0. */
 interface Scene {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
@@ -62,14 +62,14 @@ const arriving: Packet = {
   isBridged: false,
 }
 
-/** Sends the first segment of a connection from the container; nothing answers. */
+/** Sends the first TCP segment of a connection from the container. Nothing answers. */
 const send = () => scene.pod.tryExec("busybox", ["nc", "-w", "1", "192.0.2.1", "80"])
 
 interface Listed {
   rule?: { chain: string; table: string; handle: number; expr: { counter?: { packets: number } }[] }
 }
 
-/** For each rule of a chain: whether the kernel counted a packet, and whether the evaluation matches. */
+/** Returns for each rule of a chain whether the kernel counted a packet, and whether `cni trace` finds a match. */
 async function compare(table: string, chain: string, packet: Packet) {
   await send()
   const { stdout } = await scene.host.exec("nft", ["-j", "list", "ruleset"])
