@@ -15,9 +15,9 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** The versions whose results have `interfaces`. */
+/** The versions of the specification whose results contain `interfaces`. */
 const withInterfaces = ["0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
-const names = ["net7", "n23456789abcdef", "vlan.7_é"] // the second has all 15 bytes
+const names = ["net7", "n23456789abcdef", "vlan.7_é"] // the second name has the maximum of 15 bytes
 
 for (const plugin of pluginsAs("interface")) {
   for (const ifName of names)
@@ -72,7 +72,7 @@ testPlugins(
   "#11 $plugin with $request: the result has the MACs and MTUs that the kernel has",
   async ({ plugin, keys }) => {
     await using stage = await Stage.create(plugin)
-    await (await stage.attach()).attachment.add() // a neighbor
+    await (await stage.attach()).attachment.add() // another container on the host
     const { pod, attachment } = await stage.attach({ keys })
     const { interfaces } = await attachment.add()
     for (const { name, mac, mtu, sandbox } of interfaces) {

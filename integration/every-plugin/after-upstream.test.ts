@@ -13,18 +13,19 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** Debian's Go plugins, 1.1.1. */
+/** The directory of Debian's Go plugins, 1.1.1. */
 const theirs = "/usr/lib/cni"
 
 /**
- * An interface without an alias, as later upstream plugins leave it, for kinds without a plugin in Debian's package.
+ * The commands that create an interface as later Go plugins do, without an alias. They are for link types that Debian's
+ * package does not support.
  */
 const byHand: Readonly<Record<string, string>> = {
   dummy: "link add eth0 up type dummy",
   tap: "tuntap add name eth0 mode tap multi_queue",
 }
 
-/** ADD as upstream does it; returns the attachment. */
+/** Runs ADD of the Go plugin, and returns the attachment. */
 async function addAsUpstream(stage: Stage, options: AttachOptions = {}): Promise<Attached> {
   const attached = await stage.attach({ cniVersion: "1.0.0", ...options })
   const { pod, attachment } = attached

@@ -12,7 +12,7 @@ import {
 
 const good = bridgeNetwork({ isDefaultGateway: true, ipMasq: true })
 
-/** Mistakes of a caller, the expected code, and the words of the message. */
+/** Invalid input of a caller, the expected error code, and words of the message. */
 const mistakes: {
   what: string
   call?: (host: HostNamespace, pod: ContainerNamespace) => Partial<PluginCall>

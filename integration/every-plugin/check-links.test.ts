@@ -1,7 +1,7 @@
 import { expect } from "bun:test"
 import { fail, pluginsAs, Stage, testPlugins } from "../lab/mod.ts"
 
-/** MACs and MTUs that links may have besides their own. */
+/** A MAC address and an MTU that differ from those in the result, as arguments of `ip link set`. */
 const others = { mac: ["address", "0a:00:00:00:00:77"], mtu: ["mtu", "1300"] } as const
 
 testPlugins(
@@ -21,7 +21,7 @@ testPlugins(
         one.name,
       ])
       for (const key of ["mac", "mtu"] as const) {
-        if (link?.linkinfo.info_kind === "bridge" && key === "mtu") continue // it follows those of its ports
+        if (link?.linkinfo.info_kind === "bridge" && key === "mtu") continue // the MTU of a bridge follows its ports
         const [setting, other] = others[key]
         await where.exec("ip", ["link", "set", one.name, setting, other])
         const { msg } = await fail(attachment.check(result))

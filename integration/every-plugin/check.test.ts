@@ -26,7 +26,7 @@ testPlugins(
   "#29, #30 %s: CHECK at once after ADD passes, prints nothing and ends with 0",
   async (plugin) => {
     await using stage = await Stage.create(plugin)
-    const keys = pluginsAs("interface").includes(plugin) ? dualStack : {} // IPv6 addresses take a while elsewhere
+    const keys = pluginsAs("interface").includes(plugin) ? dualStack : {} // other plugins would wait for IPv6 addresses
     for (const _attempt of [1, 2, 3]) {
       const { attachment } = await stage.attach({ keys })
       const result = await attachment.add()
@@ -52,17 +52,17 @@ interface Damage {
   what: string
   forEachKind?: boolean
   damage: (stage: Stage, one: Attached) => Promise<unknown>
-  /** Words of the error. */
+  /** Words of the expected error. */
   says: string | RegExp
 }
 
-/** The host's end of the only pair that there is. */
+/** Returns the name of the only veth on the host. */
 async function hostEndOn(host: HostNamespace): Promise<string> {
   const [name] = (await linkNames(host)).filter((each) => each.startsWith("veth"))
   return name ?? "no veth"
 }
 
-/** Objects that results name. */
+/** Damage to objects that the result contains. */
 const visible: Damage[] = [
   ...pluginsAs("interface").flatMap((plugin): Damage[] => [
     {
@@ -135,7 +135,7 @@ const visible: Damage[] = [
   },
 ]
 
-/** Objects that no result names. */
+/** Damage to objects that the result does not contain. */
 const hidden: Damage[] = [
   ...interfacePlugins(({ masquerades }) => masquerades).flatMap((plugin): Damage[] => [
     {
@@ -208,7 +208,7 @@ test("#26 static: CHECK fails when the result lacks an address of the configurat
   expect(msg).toContain("10.44.0.7/24")
 })
 
-/** Changes of routes by a later plugin of the chain, and the resulting prevResult. */
+/** Changes of routes by a later plugin of the chain, and the prevResult that this plugin returns. */
 const changes: {
   what: string
   forEachKind?: boolean

@@ -14,7 +14,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** Every key that a result of 1.1.0 may have. */
+/** A result with every key of version 1.1.0. */
 const full = {
   cniVersion: "1.1.0",
   interfaces: [
@@ -41,7 +41,7 @@ const full = {
   dns: { nameservers: ["192.0.2.53"], domain: "lab", search: ["a.lab"], options: ["ndots:5"] },
 }
 
-/** The same, without the keys that 0.4.0 does not have. */
+/** The same result with only the keys of version 0.4.0. */
 const older = {
   ...full,
   cniVersion: "0.4.0",
@@ -51,7 +51,7 @@ const older = {
   ips: full.ips.map((ip) => ({ ...ip, version: ip.address.includes(":") ? "6" : "4" })),
 }
 
-/** Plugins that can be configured to change nothing, and the keys for it. */
+/** The plugins that some configuration makes do nothing, with the keys for it. */
 const idle = [
   { plugin: "loopback", keys: {} },
   { plugin: "portmap", keys: { runtimeConfig: { portMappings: [] } } },
@@ -97,7 +97,7 @@ testPlugins(
   },
 )
 
-/** The runtime's values, and keys of other plugins. */
+/** Returns the runtimeConfig of the attachment, with a capability that the plugin does not know. */
 function runtimeConfigOf({ config }: Attachment): object {
   return { ...(config.runtimeConfig as object), "org.example/capability": { deep: [1] } }
 }
@@ -129,7 +129,7 @@ testPlugins(
   },
 )
 
-/** A result without its random parts: names on the host, addresses from a pool, and MACs. */
+/** Returns a result without its random parts: names on the host, addresses from a pool, and MAC addresses. */
 function shapeOf(result: PluginResult): string {
   return JSON.stringify(result)
     .replaceAll(/veth[0-9a-f]{8}/g, "veth")

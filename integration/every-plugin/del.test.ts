@@ -14,12 +14,12 @@ import {
 } from "../lab/mod.ts"
 import { isLocalnetGuard } from "../portmap/portmap-lab.ts"
 
-/** A host that was in use before, an attachment to it, and the state of both sides before its ADD. */
+/** Prepares a used host and an attachment. Returns the state of the host and the container before ADD. */
 async function attached(plugin: string) {
   const stage = await Stage.create(plugin)
   await stage.settle()
   const one = await stage.attach()
-  // Once it has been up, the kernel's own `lo` keeps 127.0.0.1 when it goes down.
+  // Once `lo` was up, it keeps 127.0.0.1 when it goes down.
   if (stage.role === "loopback")
     for (const state of ["up", "down"]) await one.pod.exec("ip", ["link", "set", "lo", state])
   return { stage, one, before: await takeSnapshot(stage.host), inside: await takeSnapshot(one.pod) }
@@ -49,13 +49,13 @@ testPlugins(pluginsAs(), "#22 %s: DEL of what was never added succeeds and chang
   expectUnchanged(inside, await takeSnapshot(one.pod))
 })
 
-/** Objects that may be missing at DEL. */
+/** Objects or inputs that may be missing when DEL runs. */
 const losses: {
   number: string
   what: string
   forEachKind?: boolean
   lose?: (stage: Stage, one: Attached) => Promise<unknown>
-  /** Objects from before ADD that DEL deletes, or cannot restore. */
+  /** Reports whether DEL deletes this object although it existed before ADD, or cannot restore it. */
   takes?: (change: Change, stage: Stage) => boolean
   keys?: object
   call?: Partial<PluginCall>
@@ -66,7 +66,7 @@ const losses: {
     async lose(stage, one) {
       const name = stage.interfaceOf(one)
       if (name === "lo")
-        await one.pod.exec("ip", ["link", "set", "lo", "down"]) // it cannot go
+        await one.pod.exec("ip", ["link", "set", "lo", "down"]) // `lo` cannot be deleted
       else if (name !== undefined) await one.pod.exec("ip", ["link", "del", name])
     },
     takes: isOutOfReach,
@@ -78,8 +78,8 @@ const losses: {
     takes: isOutOfReach,
   },
   { number: "#23", what: "all files are gone", lose: loseFiles, takes: isFile },
-  // That portmap has switched route_localnet on is written in the rule set alone: the setting stays, and DEL puts its
-  // guard back.
+  // Only the rule set records that portmap enabled route_localnet. Without that record the setting stays, and DEL adds
+  // its guard again.
   { number: "#23", what: "all rules are gone", lose: loseRules, takes: isLocalnet },
   {
     number: "#23",
@@ -118,22 +118,19 @@ function loseRules({ host }: Stage): Promise<unknown> {
   return host.exec("nft", ["flush", "ruleset"])
 }
 
-/** The kernel deletes asynchronously. */
+/** Reports whether the kernel deletes this object, which takes some time. */
 function isOutOfReach(change: Change, { plugin }: Stage): boolean {
   return isLeftToKernel(plugin, change)
 }
 
-/**
- * One of the files that were there before, and have been deleted; or a virtual device, which is not known without its
- * record.
- */
+/** Reports whether a change is a deleted file, or a virtual device, which the plugin recognizes only by its record. */
 function isFile(change: Change, { plugin, role }: Stage): boolean {
   const { section, sign } = change
   const isDevice = role === "device" && isLeftToKernel(plugin, change)
   return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
-/** The setting that portmap cannot recognize as its own any more, and its guard. */
+/** Reports whether a change is the setting that portmap no longer recognizes as its own, or the guard of it. */
 function isLocalnet(change: Change): boolean {
   return change.line.includes("br-lab/route_localnet") || isLocalnetGuard(change)
 }
@@ -147,7 +144,7 @@ testPlugins(
     await using _ = stage
     const { exitCode, json } = await one.attachment.run("ADD")
     expect(exitCode).toBe(0)
-    // What bridge has made for a chained plugin may go too.
+    // The losses may include the interface that bridge created for a chained plugin.
     const port = one.maker ? portOf(one.attachment.config.prevResult) : undefined
     await lose?.(stage, one)
     const deleted = await one.attachment.run("DEL", { prevResult: json, ...keys }, call)
@@ -158,7 +155,7 @@ testPlugins(
   },
 )
 
-/** The host's end of bridge's veth pair. */
+/** Returns the host's end of bridge's veth pair. */
 function portOf(prevResult: unknown): string | undefined {
   return (prevResult as { interfaces: { name: string }[] }).interfaces[1]?.name
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { runTraced, Stage, testPlugins } from "../lab/mod.ts"
 
-/** Plugins that remove objects of nf_tables, with the required keys. */
+/** The plugins that delete objects of nf_tables, with the keys that they require. */
 const keysOf: Readonly<Record<string, object>> = {
   bridge: { ipMasq: true },
   ptp: { ipMasq: true },
@@ -10,8 +10,8 @@ const keysOf: Readonly<Record<string, object>> = {
 }
 
 /**
- * The descriptors of packet filter sockets that a call used, from strace(1), and those that it passed on before closing
- * them.
+ * Returns the descriptors of netfilter sockets that a traced call opened, and those that it sent to another process
+ * before it closed them.
  */
 function filterSockets(trace: string): { opened: string[]; left: string[] } {
   const lines = trace.split("\n").map((line) => line.replace(/^\d+ +/, ""))
@@ -24,9 +24,9 @@ function filterSockets(trace: string): { opened: string[]; left: string[] } {
   return { opened, left }
 }
 
-// Closing a socket of the packet filter waits until the kernel has freed what any process removed just before, and
-// nothing can change rules or delete links at the same time: a burst of DELs is slower with three sockets for each
-// container.
+// Closing a netfilter socket waits until the kernel has freed the objects that any process deleted just before.
+// Meanwhile no process can change rules or delete links. With three sockets for each container, many DELs at once are
+// therefore slower.
 testPlugins(
   Object.keys(keysOf),
   "%s: DEL opens one socket of the packet filter, and leaves its closing to the kernel",
@@ -45,7 +45,7 @@ testPlugins(
   },
 )
 
-/** The bytes that a call received by netlink, by strace(1). */
+/** Returns the number of datagrams and bytes that a traced call received by netlink. */
 function receivedIn(trace: string): { datagrams: number; bytes: number } {
   const lengths = [...trace.matchAll(/ recvfrom\(.* = (\d+)$/gm)].map(([, length]) => Number(length))
   return { datagrams: lengths.length, bytes: lengths.reduce((all, length) => all + length, 0) }
@@ -53,7 +53,7 @@ function receivedIn(trace: string): { datagrams: number; bytes: number } {
 
 const addressOf = (index: number) => `10.9.${index >> 8}.${index & 255}`
 
-/** Another container's objects in the plugin's tables. */
+/** The elements of another container in the plugin's tables. */
 const elementsOf: Readonly<Record<string, (index: number, bridge: string) => string[]>> = {
   portmap: (index) => [
     `ip cni_hostports ports { tcp . ${20_000 + index} comment "other/c${index}/eth0" : ${addressOf(index)} . 80 }`,
@@ -64,8 +64,8 @@ const elementsOf: Readonly<Record<string, (index: number, bridge: string) => str
   ],
 }
 
-// The kernel goes on with a list at every receive until its end: after a look at the beginning of 4,000 elements a DEL
-// read them all.
+// The kernel continues a dump with every receive until its end. A plugin that stopped after the first elements would
+// therefore make a later request read all 4,000.
 testPlugins(
   Object.keys(elementsOf),
   "%s: CHECK and DEL receive the same beside 1,000 containers and beside 4,000; DEL leaves each socket's closing to the kernel",
@@ -96,7 +96,7 @@ testPlugins(
     const many = await checkAndDelete()
     for (const verb of ["CHECK", "DEL"] as const) {
       expect(many[verb]).toMatchObject({ datagrams: few[verb].datagrams, opened: few[verb].opened })
-      expect(many[verb].bytes).toBeLessThan(few[verb].bytes + 8_192) // the kernel fills some datagrams more, some less
+      expect(many[verb].bytes).toBeLessThan(few[verb].bytes + 8_192) // the kernel does not fill all datagrams equally
     }
     for (const { opened, left } of [few.DEL, many.DEL]) expect(left).toEqual(opened)
   },
@@ -117,7 +117,10 @@ test("bridge: DEL lists the tables, and asks about no absent one", async () => {
   expect(questions.filter((one) => /INET6|BRIDGE/.test(one))).toEqual([])
 })
 
-/** With a dormant table, firewall's rules look incomplete to it, so it also asks whether the table still exists. */
+/**
+ * Tables of other programs. If one is dormant, the rules of firewall look incomplete, so the plugin also asks whether
+ * the table still exists.
+ */
 const tables = [
   { plugin: "bridge", table: "ip cni_masquerade", questions: 0 },
   { plugin: "portmap", table: "ip cni_hostports", questions: 0 },

@@ -15,11 +15,14 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** GC deletes interfaces in running containers too; a virtual device of the host it leaves there, with its peer. */
+/**
+ * Reports whether a change is a virtual device in a container. GC deletes interfaces in running containers, but leaves
+ * devices of the host there.
+ */
 const isDeviceInUse = (plugin: string, change: Change) =>
   pluginRow(plugin).role === "device" && isLeftToKernel(plugin, change)
 
-/** Renames a container's interface, as a process inside may do. */
+/** Renames a container's interface, as a process in the container may do. */
 async function rename(pod: ContainerNamespace, from: string, to: string): Promise<void> {
   await pod.exec("ip", ["link", "set", from, "down"])
   await pod.exec("ip", ["link", "set", from, "name", to])
@@ -37,7 +40,7 @@ testPlugins(
     const { host } = stage
     await stage.settle()
     const [kept, foreign] = [await stage.attach(), await stage.attach({ network: "other" })]
-    // One container that is gone, and another interface of one that is not.
+    // Stale attachments: one of a container that no longer exists, and a second interface of an existing container.
     const stale = [await stage.attach()]
     if (stage.role !== "loopback") stale.push(await stage.attach({ pod: kept.pod, ifName: "net1" }))
     const results = [await kept.attachment.add(), await foreign.attachment.add()]
@@ -55,7 +58,10 @@ testPlugins(
   { forEachKind: true },
 )
 
-/** An empty list as programs write it: libcni takes a nil list for `null`, and writes it under both keys. */
+/**
+ * An empty list of valid attachments as programs write it. libcni accepts `null` as an empty list, and writes the list
+ * under both keys.
+ */
 const nothingValid = [
   valid(),
   { "cni.dev/valid-attachments": null, "cni.dev/attachments": null },
@@ -84,7 +90,7 @@ testPlugins(
         await takeSnapshot(host),
         (change) => isAllocationTrace(change) || isDeviceInUse(plugin, change),
       )
-      await attachment.del() // as libcni does for each of them first
+      await attachment.del() // libcni runs DEL for each attachment before GC
     }
   },
 )
@@ -132,7 +138,7 @@ test("#33 host-local: GC goes on to the other addresses when one cannot be relea
   const stale = [await stage.attach(), await stage.attach(), await stage.attach()]
   for (const { attachment } of stale) await attachment.add()
   const stuck = "/var/lib/cni/networks/lab/10.22.0.3"
-  await host.exec("mount", ["--bind", stuck, stuck]) // what is a mount point cannot be unlinked
+  await host.exec("mount", ["--bind", stuck, stuck]) // the mount makes it impossible to delete the file
   const error = await fail(stale[0]?.attachment.run("GC", valid()) ?? Promise.reject())
   expect(`${error.msg}; ${error.details}`).toContain(stale[1]?.pod.name ?? "")
   const { stdout } = await host.exec("find", ["/var/lib/cni/networks/lab", "-name", "10.22.*"])

@@ -16,13 +16,13 @@ import {
   usedHost,
 } from "../lab/mod.ts"
 
-/** Events between ADD and DEL, or inputs of DEL, after which nothing is left. */
+/** Events between ADD and DEL, or inputs of DEL. DEL must delete everything nevertheless. */
 const ways: {
   what: string
   happens?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys?: object
   call?: object
-  /** DEL cannot reach the interface, except through another end; the kernel deletes the rest in its own time. */
+  /** Whether DEL can reach the interface only through its peer. The kernel deletes the rest later. */
   isOutOfReach?: boolean
 }[] = [
   {

@@ -27,7 +27,7 @@ const ipam = {
 
 const plugins = [...interfacePlugins(), "host-device"]
 
-/** The configuration of the shared cases, with these addresses. */
+/** Returns the network of the shared cases with these addresses. */
 function networkOf(plugin: string, more: object = {}): Record<string, unknown> {
   if (plugin === "host-device") {
     const keys = pluginRow(plugin).keys({ network: "lab", port: 8080 })
@@ -36,7 +36,7 @@ function networkOf(plugin: string, more: object = {}): Record<string, unknown> {
   return interfacePlugin(plugin).network({ ipam, ...more })
 }
 
-/** Whether the kernel takes routes from router advertisements, and whether it makes itself addresses of them. */
+/** Returns the settings `accept_ra` and `autoconf` of the container's interface. */
 function advertisementSettings(pod: ContainerNamespace): Promise<string[]> {
   return Promise.all(["accept_ra", "autoconf"].map((key) => readSysctl(pod, `net/ipv6/conf/eth0/${key}`)))
 }

@@ -7,7 +7,7 @@ import {
   testBreakages,
 } from "../lab/mod.ts"
 
-/** One fault for each step of all interface plugins. */
+/** Breakages of each step that all interface plugins have. */
 function commonBreakages({ network, everything, dualStack, gateway }: InterfacePlugin): Breakage[] {
   return [
     {
@@ -80,7 +80,7 @@ function commonBreakages({ network, everything, dualStack, gateway }: InterfaceP
   ]
 }
 
-/** One fault for each step of the plugins that masquerade. */
+/** Breakages of each step that plugins with masquerading have. */
 function breakagesOfMasquerade({ everything }: InterfacePlugin): Breakage[] {
   return [
     {
@@ -103,7 +103,7 @@ function breakagesOfMasquerade({ everything }: InterfacePlugin): Breakage[] {
   ]
 }
 
-/** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */
+/** Makes a file read-only by a bind mount in the host's own mount namespace, so that the machine is not affected. */
 async function makeReadOnly(host: HostNamespace, file: string): Promise<void> {
   await host.exec("mount", ["--bind", file, file])
   await host.exec("mount", ["-o", "remount,bind,ro", file])

@@ -13,10 +13,10 @@ import {
   succeed,
 } from "../lab/mod.ts"
 
-/** The host and its neighbor, which has no route to the containers. */
+/** The addresses of the host and of another machine, which has no route to the containers. */
 const addresses = { host: "203.0.113.1", outside: "203.0.113.9" }
 
-/** Two pods' networks, in which every plugin has its part. */
+/** The interface plugins of two networks, which together use every plugin. */
 const makers = {
   "bridge with addresses of host-local": {
     type: "bridge",

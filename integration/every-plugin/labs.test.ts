@@ -5,13 +5,13 @@ import { HostNamespace, pluginsAs, programEnv, TemporaryDirectory, testPlugin } 
 const checkout = join(import.meta.dir, "../..")
 const [opening = "", ...sections] = (await Bun.file(join(checkout, "examples/labs/README.md")).text()).split("\n## ")
 
-/** The commands of a part of the page. */
+/** Returns the commands in a section of the page. */
 function commandsOf(part: string): string[] {
   const [, block = ""] = /```sh\n(.*?)```/s.exec(part) ?? []
   return block.trimEnd().split("\n")
 }
 
-/** Commands that must succeed, or to fail if they begin with "!". */
+/** Returns a script that exits with 77 if a command fails, or if a command that begins with "!" succeeds. */
 function scriptOf(commands: readonly string[]): string {
   return commands.map((line) => line.replace(/^! (.*)$/, "if $1\nthen exit 77; fi").replaceAll(" && ", "\n")).join("\n")
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test"
 import { Attachment, builtPlugins, HostNamespace, type Namespace, type PluginResult, pluginEnv } from "../lab/mod.ts"
 
-/** The limit of address space; an ADD uses less than a quarter of it. */
+/** The limit of the address space, in bytes. ADD uses less than a quarter of it. */
 const LIMIT = 48 << 20
 const COUNT = 100_000
 
-/** Adds routes to the main table of a namespace, as a routing daemon does. */
+/** Adds many routes to the main table of a namespace, as a routing daemon does. */
 async function addRoutes(namespace: Namespace, device: string): Promise<void> {
   const lines = Array.from({ length: COUNT }, (_, at) => {
     const net = `${32 + (at >> 16)}.${(at >> 8) & 255}.${at & 255}.0/24`
@@ -44,7 +44,7 @@ test.each(networks)(
     expect(await limited("CHECK", router, { prevResult })).toMatchObject({ exitCode: 0, stdout: "" })
     expect((await limited("ADD", other)).exitCode).toBe(0)
     expect(await limited("DEL", other)).toMatchObject({ exitCode: 0, stdout: "" })
-    // What is missing among them all is found out too.
+    // CHECK also finds that one of many routes is missing.
     await router.exec("ip", ["route", "delete", "default"])
     const missing = await limited("CHECK", router, { prevResult })
     expect(missing.stdout).toContain("expected default via 10.22.0.1")

@@ -14,7 +14,7 @@ interface Missing {
   readonly plugin: string
   readonly what: string
   readonly keys: object
-  /** Keys with which ADD succeeds; the configuration's own if `breakHost` is the only fault. */
+  /** Keys with which ADD succeeds. Without it, `breakHost` is the only fault and `keys` are valid. */
   readonly mended?: object
   readonly breakHost?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   readonly says: string
@@ -22,7 +22,7 @@ interface Missing {
 
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]] }
 const line = (words: string) => (host: HostNamespace) => host.exec("ip", words.split(" "))
-/** A network whose one attachment at a time another container has. */
+/** Attaches another container to a network that can have only one container. */
 const holder = async (host: HostNamespace, network: object) => {
   await new Attachment(host, await host.addContainer(), { ...network, ipam: undefined }).add(
     "vlanId" in network ? { ipam: { type: "static", addresses: [{ address: "10.99.0.1/24" }] } } : {},
@@ -99,7 +99,7 @@ const missing: readonly Missing[] = [
   },
 ]
 
-/** host-local's state of a network: its files, and the last assigned address. */
+/** Returns host-local's files for a network, including the position in the pool. */
 async function storeOf(host: HostNamespace): Promise<string> {
   const script = "cd /var/lib/cni/networks/lab && find . -type f ! -path './.index/*' | sort && cat last_reserved_ip.0"
   return (await host.exec("sh", ["-c", script])).stdout

@@ -15,18 +15,18 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, testEach } from "../portmap/portmap-lab.ts"
 
-// An IPv4-mapped address ("::ffff:10.1.0.2", RFC 4291, 2.5.5.2) is its IPv4 address, for every plugin.
+// Every plugin treats an IPv4-mapped address ("::ffff:10.1.0.2", RFC 4291, 2.5.5.2) as the IPv4 address.
 
-/** Debian's Go plugins, the oracle. */
+/** The directory of Debian's Go plugins, which define the expected results. */
 const theirs = "/usr/lib/cni"
 
-/** An IPv4 address in four spellings of IPv6. */
+/** Returns four IPv6 spellings of an IPv4 address. */
 function spellings(ip: string): string[] {
   const [a = "", b = "", c = "", d = ""] = ip.split(".").map((byte) => Number(byte).toString(16).padStart(2, "0"))
   return [`::ffff:${ip}`, `::ffff:${a}${b}:${c}${d}`, `0:0:0:0:0:ffff:${ip}`, `0000::FFFF:${a}${b}:${c}${d}`]
 }
 
-/** A result in which every address is written as an IPv6 one. */
+/** Returns a copy of a result with every IPv4 address written as an IPv4-mapped address. */
 function mapped<R extends object>(result: R): R {
   const written = JSON.stringify(result).replace(
     /"(\d+\.\d+\.\d+\.\d+)(?:\/(\d+))?"/g,

@@ -18,19 +18,19 @@ const outside = [
   { address: "2001:db8:113::9", seen: "2001:db8:113::1" },
 ]
 
-/** The owner of an attachment. */
+/** The identity of an attachment. */
 interface Owner {
   network: string
   containerId: string
   ifName: string
 }
 
-/** An address as IPv4 writes it, where an IPv6 socket has it mapped. */
+/** Returns an address without the prefix of IPv4-mapped addresses, which IPv6 sockets add. */
 function unmapped(address: string): string {
   return address.replace("::ffff:", "")
 }
 
-/** The objects of the Go suite's nftables backend, since v1.6, for an attachment with these addresses. */
+/** Returns the nftables table of the Go plugins since 1.6 for an attachment with these addresses. */
 function upstreamTable({ network, containerId, ifName }: Owner, addresses: readonly string[]): string {
   const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
   const comment = `${digits(network)}-${digits(`${ifName}:${containerId}`)}, net: ${network}, if: ${ifName}, id: ${containerId}`
@@ -52,7 +52,7 @@ function upstreamTable({ network, containerId, ifName }: Owner, addresses: reado
 `
 }
 
-/** The backends that may be requested by name. */
+/** The values of `ipMasqBackend`. */
 const backends = ["nftables", "iptables"]
 
 for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
@@ -81,7 +81,7 @@ for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
         }
         expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
         await attachment.del({ ipMasq: false }, { netns: "" })
-        // Without nf_tables this says nothing; what comes after a DEL is looked at below.
+        // On a kernel without nf_tables this proves nothing. Another test checks the rules after DEL.
         expect((await host.tryExec("nft", ["list", "ruleset"])).stdout).not.toContain(pod.name)
       },
     )
@@ -140,7 +140,7 @@ for (const name of interfacePlugins(({ masquerades }) => masquerades)) {
     testPlugin(name, `${name}: with ${ipMasqBackend}, ipMasqBeyond keeps the address within a cluster`, async () => {
       const { host, internet } = await connectedHost()
       await using _ = host
-      // Another node of the cluster, as its routes have it: a container there sees containers as they are.
+      // The host has a route to another node of the cluster. Containers there must see the container's own address.
       const remote = ["10.200.0.9", "fd00:ffff::9"]
       for (const [at, address] of remote.entries()) {
         await internet.exec("ip", ["address", "add", address, "dev", "lo"])

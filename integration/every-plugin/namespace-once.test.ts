@@ -13,7 +13,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** The system calls of one plugin call that name the container's namespace by its path. */
+/** Returns the system calls of a plugin that contain the path of the container's namespace. */
 async function callsByPath({ attachment, pod }: Attached, verb: PluginCall["verb"], keys: object) {
   const { output, text } = await runTraced(attachment, verb, ["trace=%file"], keys)
   expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })
@@ -51,6 +51,6 @@ testPlugins(
     const path = `${builtPlugins}:${directory.path}`
     await succeed(attachment.run("CHECK", { prevResult, ipam }, { path }))
     const asked = await stage.host.exec("stat", ["-c", "%i", pod.path])
-    expect(asked.stdout).toBe((await stage.host.exec("stat", ["-c", "%i", other.path])).stdout) // it has been swapped
+    expect(asked.stdout).toBe((await stage.host.exec("stat", ["-c", "%i", other.path])).stdout) // the path now leads to the other namespace
   },
 )

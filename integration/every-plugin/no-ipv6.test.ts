@@ -19,20 +19,21 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * Kernels without IPv6: by `ipv6.disable=1`, or without its module. The latter have no bridge, ipvlan or VRF either.
+ * Tests on kernels without IPv6: with `ipv6.disable=1`, or built without IPv6. The latter also lack bridge, ipvlan and
+ * VRF.
  */
 
 const common = { cniVersion: newest, name: "lab" }
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
-/** The plugin that creates the interface for a chained plugin. ptp masquerades itself, with its keys in the table. */
+/** The plugin that creates the interface for a chained plugin. ptp itself is also tested with masquerading. */
 const maker = { ...common, type: "ptp", ipam }
 
-/** Plugins whose kind of link is a module that some kernels have only with IPv6's. */
+/** Plugins that need a link type which some kernels provide only together with IPv6. */
 const linked: Record<string, Feature> = { bridge: "bridge", flannel: "bridge" }
 
 /**
- * Other configurations of a plugin, besides the keys of the table. ptp, firewall and portmap choose iptables in
- * user-mode Linux, which has no nf_tables, and nf_tables under QEMU.
+ * Further configurations of plugins, besides that of the lab's table. With "auto", ptp, firewall and portmap choose
+ * iptables in user-mode Linux, which has no nf_tables, and nf_tables in QEMU.
  */
 const variants: Record<string, object[]> = {
   bridge: [{ macspoofchk: true, ipMasqBackend: "iptables" }],
@@ -41,7 +42,7 @@ const variants: Record<string, object[]> = {
 
 for (const plugin of pluginsAs()) {
   const { needs = [], staged } = pluginRow(plugin)
-  if (staged === false) continue // dhcp is below
+  if (staged === false) continue // dhcp has its own test below
   const features: [Feature, ...Feature[]] = ["no_ipv6", ...needs, ...(linked[plugin] ? [linked[plugin]] : [])]
   testWith(features, `${plugin}: each verb does its work on a kernel without IPv6`, async () => {
     await using host = await hostFor(plugin)
@@ -74,15 +75,15 @@ async function tryVerbs(host: HostNamespace, plugin: string, keys: object): Prom
   expect(await traces(host, pod)).toEqual(before)
 }
 
-/** Links, addresses, routes and rules of a container. */
+/** Returns the links, addresses, routes and rules of a container. */
 async function describe(pod: ContainerNamespace): Promise<string[]> {
   const shown = await pod.exec("sh", ["-c", "ip -o -4 address; ip route show table all; ip rule"])
-  // The kernel makes its rule for VRFs with the first one of a namespace, and keeps it.
+  // The kernel adds its rule for VRFs with the first VRF of a namespace, and never removes it.
   const lines = shown.stdout.split("\n").filter((line) => !line.includes("l3mdev-table"))
   return [...(await linkNames(pod)), ...lines].sort()
 }
 
-/** The host's objects of an attachment: ends of pairs, and objects with the container's name. */
+/** Returns the objects on the host that a container still has: ends of veth pairs, and objects with its name. */
 async function traces(host: HostNamespace, pod: ContainerNamespace): Promise<string[]> {
   const own = `(nft list ruleset; iptables-save) 2>&1 | grep ${pod.name}; grep -rl ${pod.name} /var/lib/cni /run/cni; ls /sys/class/net`
   const { stdout } = await host.exec("sh", ["-c", own])

@@ -73,7 +73,7 @@ testPlugins(
   },
 )
 
-// What is refused, or asked of the plugin alone, needs nothing of the kernel: such tests run everywhere.
+// These calls end before the plugin uses the kernel, so the tests need no features.
 test.each(pluginsAs())(
   "#1, #2, #6 %s: a version that it does not speak is code 1, and nothing happens",
   async (plugin) => {
@@ -101,7 +101,7 @@ test.each(pluginsAs())("#89 %s: without a command it introduces itself on stderr
   const { stdout, stderr, exitCode } = await runProgram([join(builtPlugins, plugin)], { env: {} })
   expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 })
   const [first, ...more] = stderr.split("\n")
-  // As nerdctl looks for it, which takes no less than 1.7.1 of firewall, and other programs for their own needs.
+  // nerdctl reads this line and requires at least 1.7.1 of firewall. Other programs read it too.
   const [, name, major, minor] = /^CNI ([a-z-]+) plugin v(\d+)\.(\d+)\.\d+$/.exec(first ?? "") ?? []
   expect(name).toBe(plugin)
   expect(Number(major) * 1000 + Number(minor)).toBeGreaterThanOrEqual(1009)

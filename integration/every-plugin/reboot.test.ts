@@ -20,8 +20,8 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * A starting node: an empty kernel state, an empty /run, `/var/lib/cni` from the previous boot, and another
- * /proc/sys/kernel/random/boot_id.
+ * Makes the host like a node after a reboot: the kernel's network state and /run are empty, `/var/lib/cni` stays, and
+ * /proc/sys/kernel/random/boot_id has a new value.
  */
 async function boot(host: HostNamespace, disk: TemporaryDirectory): Promise<void> {
   await host.exec("mount", ["--bind", disk.join("lib"), "/var/lib/cni"])
@@ -35,18 +35,18 @@ async function newDisk(): Promise<TemporaryDirectory> {
   return disk
 }
 
-/** An attachment of the previous boot, and the answer of its ADD. */
+/** An attachment from before the reboot, and the result of its ADD. */
 interface Former extends Attached {
   readonly result: PluginResult
 }
 
-/** DEL of the plugin, and of the bridge plugin for a chained one, without a namespace. */
+/** Runs DEL of the plugin, and of bridge for a chained plugin, without a namespace. */
 async function deleteFormer({ attachment, maker, result }: Former): Promise<void> {
   await attachment.del({ prevResult: result })
   await maker?.del()
 }
 
-/** Files of an attachment in /var/lib/cni. */
+/** Returns the files in /var/lib/cni that contain the ID of one of these containers. */
 async function filesOf(host: HostNamespace, containers: readonly string[]): Promise<string> {
   const patterns = containers.flatMap((name) => ["-e", name])
   const named = await host.exec("find", ["/var/lib/cni", "-type", "f", "-not", "-path", "*/.index/*"])
@@ -89,7 +89,7 @@ testPlugins(
     const before = await takeSnapshot(host)
 
     await deleteFormer(onHost(deleted))
-    // As podman starts a container again: under its id, without a DEL.
+    // podman restarts a container with the same ID and without a DEL.
     const restarted = await stage.attach({ containerId: again.pod.name })
     await restarted.attachment.add()
     const other = await stage.attach()
@@ -120,14 +120,14 @@ testPlugins(
   },
 )
 
-/** A network with five addresses for containers. */
+/** A network with addresses for five containers. */
 const small = bridgeNetwork({ ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/29" }]] } })
 
 test("after a reboot the addresses of a range that was full are free without DEL and GC; a late DEL takes none away", async () => {
   await using disk = await newDisk()
   const attach = async (host: HostNamespace) => new Attachment(host, await host.addContainer(), small)
   const addresses = ["10.22.0.2/29", "10.22.0.3/29", "10.22.0.4/29", "10.22.0.5/29", "10.22.0.6/29"]
-  /** ADD of one container for each address. */
+  /** Runs ADD of a new container for each address. */
   const fill = async (host: HostNamespace) => {
     const attachments = await Promise.all(addresses.map(() => attach(host)))
     const given: string[] = []

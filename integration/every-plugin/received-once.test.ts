@@ -9,7 +9,7 @@ import {
   testPlugins,
 } from "../lab/mod.ts"
 
-/** The requests and answers of one plugin call on netlink sockets, as strace shows them. */
+/** Returns the requests and answers of a plugin call on netlink sockets, from strace. */
 async function traceOf({ attachment }: Attached, verb: PluginCall["verb"], keys: object) {
   const { output, text } = await runTraced(attachment, verb, ["trace=sendto,recvfrom,socket,setsockopt"], keys)
   expect({ verb, stdout: output.stdout, exitCode: output.exitCode }).toMatchObject({ exitCode: 0 })

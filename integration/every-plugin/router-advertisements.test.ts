@@ -50,7 +50,7 @@ test("bridge: nor by a bridge that was there before, and heeded routers [S40]", 
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
   await host.exec("ip", ["link", "add", "br-lab", "up", "type", "bridge"])
-  await writeSysctl(host, "net/ipv6/conf/br-lab/accept_ra", "2") // also where the host forwards
+  await writeSysctl(host, "net/ipv6/conf/br-lab/accept_ra", "2") // 2: also if the host forwards
   await new Attachment(host, pod, bridgeNetwork({ isGateway: true })).add()
   await advertiseRouter(pod, "eth0", host)
   expect(await learnt(host)).toBe("")
@@ -129,7 +129,10 @@ test("an uplink without routes by advertisements keeps its accept_ra", async () 
   expect(await readSysctl(host, "net/ipv6/conf/uplink/accept_ra")).toBe("1")
 })
 
-/** Sends an advertisement to a container, after its kernel has noticed the carrier: it drops earlier ones. */
+/**
+ * Sends a router advertisement to a container. First waits until the container's kernel has noticed the carrier,
+ * because it drops earlier packets.
+ */
 async function advertiseTo(pod: ContainerNamespace, from: Namespace, link: string): Promise<void> {
   await waitFor(async () => (await linkOf(pod, "eth0")).operstate === "UP", "the container's interface to be up")
   await advertiseRouter(from, link, pod)

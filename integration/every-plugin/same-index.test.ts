@@ -33,12 +33,13 @@ async function linkOf(where: HostNamespace | ContainerNamespace, name: string): 
   return link
 }
 
-/** The container's interface, its MAC, and indexes of both ends that the host does not use. */
+/** A MAC address, and indexes for both ends of a pair that no link of the host has. */
 const unused = { mac: "0a:00:00:00:00:07", index: 4002, peer: 4007 }
 
 /**
- * Two pairs with the same indexes at both ends: the container's interface ends in a namespace elsewhere, and "chance0"
- * of the host in another container. By indexes alone they look like one pair.
+ * Creates two veth pairs with the same indexes. The peer of the container's interface is in another namespace, and the
+ * peer of the host's "chance0" is in another container. Their indexes alone suggest that "chance0" is the peer of the
+ * container's interface.
  */
 async function coincide(host: HostNamespace, pod: ContainerNamespace, { mac, index, peer }: typeof unused) {
   const elsewhere = await host.addContainer("elsewhere")

@@ -19,18 +19,20 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** The number of objects of each kind that a container creates; an emulated machine would take minutes for so many. */
+/**
+ * The number of objects of each kind that a container creates; fewer on an emulated machine, which would take minutes.
+ */
 const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
- * The time limit of a verb. Other programs stretch the time by the clock, and, as they share caches and cores, the
- * processor time: the latter must stay below twice the limit, the former below fifty times the limit. Waits of 25 ms
- * for each link, which use no processor time, would exceed that.
+ * The time limit of a verb in milliseconds. Other programs slow a verb down, so its CPU time must stay below twice this
+ * limit, and its wall time below fifty times this limit. A wait of 25 ms for each link, which uses no CPU time, would
+ * exceed that.
  */
 const BOUND_MS = 2000
 
-/** Kinds of links with an owner alias, as far as the kernel supports them. */
+/** Link types with an owner in the alias that this kernel supports. */
 const kinds = (["macvlan", "ipvlan", "vlan", "dummy", "ifb", "vrf"] as const satisfies Feature[]).filter(hasFeature)
-/** The arguments that create a link of a kind; `base0` to `base3` are its possible parents. */
+/** Returns the arguments of `ip link add` for the link with this number. `base0` to `base3` are possible parents. */
 const makers: Readonly<Record<(typeof kinds)[number], (at: number) => string>> = {
   macvlan: (at) => `link add link base0 name x${at} type macvlan`,
   ipvlan: (at) => `link add link base1 name x${at} type ipvlan`,
@@ -44,13 +46,13 @@ const each = (line: (at: number) => string, count = MANY) => Array.from({ length
 const low = (at: number) => `${at >> 8}.${at & 255}`
 const hex = (at: number) => at.toString(16)
 
-/** Runs `ip -batch` or a similar command on lines, some of which a kernel may refuse. */
+/** Runs a command with `-batch`. The kernel may refuse some lines. */
 async function batch(pod: ContainerNamespace, program: string, lines: readonly string[]): Promise<void> {
   const [file = "", ...options] = program.split(" ")
   await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n` })
 }
 
-/** Fills a container with objects of every kind. The aliases of all links name one attachment. */
+/** Adds many objects of every kind to a container. The aliases of all links name the same attachment. */
 async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
   await batch(pod, "ip", [
     ...each((at) => `link add base${at} type bridge`, 4),
@@ -73,8 +75,8 @@ async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
 }
 
 /**
- * Fills an interface. Of alternative names one link cannot have more, and of classes the kernel makes 10,000 in minutes
- * only.
+ * Adds many objects to an interface. A link can have at most 480 alternative names. The number of classes is smaller
+ * because the kernel needs minutes for 10,000.
  */
 async function crowdInterface(pod: ContainerNamespace, name: string): Promise<void> {
   const dev = `dev ${name}`
@@ -96,7 +98,7 @@ async function crowdInterface(pod: ContainerNamespace, name: string): Promise<vo
   ])
 }
 
-/** A verb, which must end in time. */
+/** Waits for a verb, and checks its CPU time and wall time. */
 async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Promise<PluginOutput> {
   const output = await call
   const { cpuMs, durationMs } = output
@@ -108,7 +110,7 @@ async function inTime(verb: PluginCall["verb"], call: Promise<PluginOutput>): Pr
 const tooMuch = "the container's list is too long"
 const noneValid = { "cni.dev/valid-attachments": [] }
 
-/** Checks that ADD and CHECK succeed, or report the reason. */
+/** Checks that ADD or CHECK succeeded, or failed because the container's list is too long. */
 function expectDoneOrTold({ exitCode, stdout }: PluginOutput): void {
   if (exitCode !== 0) expect(stdout).toContain(tooMuch)
 }
@@ -146,7 +148,7 @@ describe("a container that has thousands of all that it can make", () => {
           expect(await run("STATUS")).toMatchObject({ exitCode: 0, stdout: "" })
           expect(await run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
           await maker?.del()
-          // Of what says that it is the attachment's there is only what the container has forged.
+          // Now only forged objects name the attachment.
           expect(await run("DEL")).toMatchObject({ exitCode: 0, stdout: "" })
           expect(await run("GC", noneValid)).toMatchObject({ exitCode: 0, stdout: "" })
         } finally {
@@ -157,7 +159,7 @@ describe("a container that has thousands of all that it can make", () => {
   }
 })
 
-/** Whether remains of some forged links were reported. */
+/** Checks that the call succeeded, and that it reported the links that are left, if any. */
 function expectToldIfLeft({ exitCode, stdout, stderr }: PluginOutput, left: readonly string[]): void {
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
   if (left.length === 0) expect(stderr).toBe("")
@@ -224,7 +226,7 @@ testWith(
     const add = (at: number) => `filter add dev eth0 parent ffff: protocol all prio ${2 + (at % 10)} u32 match u32 0 0`
     await batch(pod, "tc", [
       ...each((at) => `${add(at)} action mirred egress redirect dev ${interfaces.at(-1)?.name}`),
-      ...each((at) => `${add(at)} flowid 9:9`, 10), // for which each priority must be kept
+      ...each((at) => `${add(at)} flowid 9:9`, 10), // filters of the container, so no priority may be deleted as a whole
     ])
     const deleted = await inTime("DEL", attachment.run("DEL"))
     expect(deleted).toMatchObject({ exitCode: 0, stdout: "" })

@@ -23,7 +23,7 @@ testPlugins(stateful, "#45 %s: eight calls at once leave what they share as eigh
   expect(new Set(results.map(({ ips }) => ips[0]?.address)).size).toBe(8)
   const checks = await Promise.all(all.map(({ attachment }, at) => attachment.check(results[at] ?? {})))
   expect(checks.map(({ exitCode, stdout }) => `${exitCode} ${stdout}`)).toEqual(Array(8).fill("0 "))
-  // Half of them go while the other half comes again.
+  // Run DEL of half of the containers while ADD of the other half runs again.
   const [going, coming] = [all.slice(0, 4), all.slice(4)]
   for (const { attachment } of coming) await attachment.del()
   const [again] = await Promise.all([
@@ -58,7 +58,7 @@ test("#45 host-local: a call waits for the one that holds the lock, and reserves
   await holder.exited
 })
 
-/** The programs that have a file open. */
+/** Returns the programs that have a file open. */
 async function openersOf(path: string): Promise<string[]> {
   const links = [...new Bun.Glob("[0-9]*/fd/*").scanSync({ cwd: "/proc", onlyFiles: false })]
   const programs = links.map(async (link) => {
@@ -91,7 +91,7 @@ testPlugins(
   { forEachKind: true },
 )
 
-// What these make belongs to the interface, in any network.
+// These plugins configure an interface independent of the network.
 const ofInterface = ["bandwidth", "sbr"]
 testPlugins(
   stateful.filter((plugin) => pluginsAs("ipam", "chained").includes(plugin) && !ofInterface.includes(plugin)),
@@ -99,7 +99,7 @@ testPlugins(
   async (plugin) => {
     await using stage = await Stage.create(plugin)
     const { attachment } = await stage.attach()
-    // What two networks set of one interface must not be the same: that would be no question of records.
+    // The two networks must not make the same settings, because then they would conflict.
     const runtimeConfig = { portMappings: [{ hostPort: 9090, containerPort: 80, protocol: "tcp" }] }
     const sysctl = { "net.ipv4.conf.IFNAME.arp_announce": "1" }
     const other = { name: "other", runtimeConfig, sysctl, txQLen: undefined }

@@ -49,7 +49,7 @@ testPlugins(
   },
 )
 
-/** Room for one container beside the gateway. */
+/** A pool with an address for one container and one for the gateway. */
 const tiny = { ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/30" }]] } }
 
 testPlugins(
@@ -71,20 +71,20 @@ testPlugins(
 
 const newReservations = "/var/lib/cni/networks/lab/.index/new"
 
-/** The reasons why a plugin cannot serve ADD. loopback and static need no resources. */
+/** Conditions under which ADD must fail, so that STATUS must report it. loopback and static need no resources. */
 const inabilities: {
   plugin: string
   what: string
   keys?: Record<string, unknown>
   before?: (stage: Stage) => Promise<unknown>
-  /** The state after the first ADD. */
+  /** Creates the condition after a first ADD. */
   cause?: (stage: Stage) => Promise<unknown>
   cure: (stage: Stage) => Promise<unknown>
 }[] = [
   ...[...pluginsAs("interface"), "host-local"].map((plugin) => ({
     plugin,
     what: "the store of addresses takes no new ones",
-    // What an ADD writes first is there; what a DEL removes is beside it.
+    // ADD writes to this directory first. DEL deletes files in the directory above.
     cause: ({ host }: Stage) => host.exec("mount", ["-t", "tmpfs", "-o", "ro", "none", newReservations]),
     cure: ({ host }: Stage) => host.exec("umount", [newReservations]),
   })),

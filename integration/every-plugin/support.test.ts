@@ -1,4 +1,4 @@
-/** The claims of docs/install.md about unusual hosts. */
+/** Tests the claims of docs/install.md about unusual hosts. */
 import { expect, test } from "bun:test"
 import {
   Attachment,
@@ -41,7 +41,7 @@ test("where /proc/sys is read-only, a setting that is needed and wrong is an err
   expectUnchanged(before, await takeSnapshot(host), (change) => isAllocationTrace(change) || isSharedBridge(change))
 })
 
-/** The means of an unprivileged user: their own namespaces, in which they are root. */
+/** The arguments of unshare(1) with which an unprivileged user becomes root in new namespaces. */
 const asUser = ["--user", "--map-root-user", "--net", "--mount", "sh", "-ec"]
 
 test("the root of a user namespace can attach, check and detach in network namespaces of its own", async () => {

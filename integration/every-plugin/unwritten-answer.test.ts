@@ -32,7 +32,7 @@ testPlugins(
     expect(output.exitCode).toBe(1)
     expect(output.stderr).toMatch(/Cannot write the result to stdout.*(ENOSPC|EPIPE)/s)
     expectUnchanged(before, await takeSnapshot(stage.host), isAllocationTrace)
-    if (stage.role !== "loopback") expectUnchanged(inside, await takeSnapshot(pod)) // lo stays up: it may have been before
+    if (stage.role !== "loopback") expectUnchanged(inside, await takeSnapshot(pod)) // `lo` stays up, because it may have been up before
     await attachment.del()
   },
 )

@@ -3,7 +3,9 @@ import { readFile, readlink, realpath } from "node:fs/promises"
 import { join } from "node:path"
 import { builtPlugins, fail, HostNamespace, programEnv, runPlugin, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
-/** The areas of a process's memory in /proc/PID/maps: `rw-p` and the file or the area, by address. */
+/**
+ * The memory areas in /proc/PID/maps by start address: the access, like `rw-p`, and the file or the name of the area.
+ */
 type Mappings = ReadonlyMap<string, { readonly access: string; readonly what: string }>
 
 async function mappingsOf(pid: number): Promise<Mappings> {
@@ -12,7 +14,7 @@ async function mappingsOf(pid: number): Promise<Mappings> {
   return new Map(fields.map(([at = "", access = "", , , , what = ""]) => [at.split("-")[0] ?? "", { access, what }]))
 }
 
-/** Starts a program that waits, and reads its mappings once `isWaiting` holds. */
+/** Starts a program that waits. Reads its memory areas when `isWaiting` accepts its stderr. */
 async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: string) => boolean): Promise<Mappings> {
   const program = Bun.spawn([...command], {
     env: {
@@ -47,12 +49,12 @@ async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: s
   }
 }
 
-/** Reports whether a started process already runs its program. */
+/** Reports whether a started process already executes its program. */
 async function isExecuted(pid: number, program = ""): Promise<boolean> {
   return (await readlink(`/proc/${pid}/exe`)) === (await realpath(program))
 }
 
-/** The daemon of dhcp once it serves. */
+/** Returns the memory areas of the dhcp daemon when it serves requests. */
 async function mappingsOfDaemon(): Promise<Mappings> {
   await using directory = await TemporaryDirectory.create()
   const places = ["-socketpath", directory.join("sock"), "-statedir", directory.join("leases")]
@@ -64,7 +66,7 @@ const addresses = (mappings: Mappings, of: (what: string) => boolean) =>
 
 test("nothing of the daemon of dhcp, which listens to the network, lies where it lies in another process of it [S114]", async () => {
   const processes = [await mappingsOfDaemon(), await mappingsOfDaemon(), await mappingsOfDaemon()]
-  const all = processes.flatMap((mappings) => addresses(mappings, (what) => what !== "[vsyscall]")) // the kernel's, not readable
+  const all = processes.flatMap((mappings) => addresses(mappings, (what) => what !== "[vsyscall]")) // [vsyscall] is the kernel's and not readable
   expect(processes.map((mappings) => addresses(mappings, (what) => what.endsWith("/dhcp")).length)).toEqual([5, 5, 5])
   expect(all.filter((at, index) => all.indexOf(at) !== index)).toEqual([])
 })

@@ -43,7 +43,7 @@ test("the archive is unpacked like that of the reference plugins, and its sum is
   const entries = stdout.trim().split("\n")
   const plugins = (await readdir(builtPlugins)).sort()
   const executables = [...plugins, "cni"].sort()
-  // Neither a directory, which would become the owner and mode of /opt/cni/bin, nor a link.
+  // The archive contains no directory, whose owner and mode /opt/cni/bin would get, and no link.
   const flat = entries.filter((line) => !/ share\/[^ ]+$/.test(line))
   expect(flat.map((line) => line.split(/ +/).at(-1))).toEqual(["LICENSE", "NOTICE", "README.md", ...executables])
   const kinds = flat.map((line) => line.split(/ +/).slice(0, 2).join(" "))
@@ -123,7 +123,10 @@ test("two archives are the same bytes, made anywhere, by any user's settings [S1
   for (const place of [project, homedir(), cache]) expect(executable.includes(place)).toBe(false)
 })
 
-/** A root directory like Alpine's: only programs of musl, here busybox, and the plugins, unpacked by its tar. */
+/**
+ * Creates a root directory like Alpine's. It contains only busybox, built with musl, and the plugins, which its tar
+ * unpacked.
+ */
 async function makeAlpine(at: string): Promise<void> {
   for (const name of ["bin", "opt/cni/bin", "proc", "sys", "run/netns", "var/lib/cni"])
     await mkdir(join(at, name), { recursive: true })
@@ -132,7 +135,7 @@ async function makeAlpine(at: string): Promise<void> {
   await mustRun(["chroot", at, "/bin/busybox", "tar", "-C", "/opt/cni/bin", "-xzf", "/plugins.tgz"])
 }
 
-/** Runs a plugin of that root, which becomes the root of its processes, on a host. */
+/** Runs a plugin on a host with this directory as root. */
 async function runInRoot(host: HostNamespace, at: string, pod: ContainerNamespace, call: Partial<PluginCall>) {
   const steps = [
     `mount --bind ${at} ${at}`,
@@ -140,7 +143,7 @@ async function runInRoot(host: HostNamespace, at: string, pod: ContainerNamespac
     `mount -t sysfs sysfs ${at}/sys`,
     `mount --rbind /run/netns ${at}/run/netns`,
     `cd ${at} && mkdir -p old && pivot_root . old`,
-    `exec /bin/busybox sh -ec 'umount -l /old; exec "$@"' sh "$@"`, // nothing of the machine can be opened any more
+    `exec /bin/busybox sh -ec 'umount -l /old; exec "$@"' sh "$@"`, // the plugin can open no file of the machine
   ]
   const shell = ["--mount", "--propagation=private", "sh", "-ec", steps.join("\n"), "sh", "/opt/cni/bin/bridge"]
   const env = pluginEnv({ bin: "/opt/cni/bin/bridge", verb: "ADD", containerId: pod.name, netns: pod.path, ...call })
@@ -168,10 +171,13 @@ test("unpacked on a system without glibc, it attaches a container, which reaches
   expect(await readdir(alpine.join("var/lib/cni/networks/lab"))).not.toContain("10.22.0.2")
 })
 
-/** Files of others in the place of this suite's plugins. */
+/** The content of another suite's plugin. */
 const theirs = "#!/bin/sh\necho theirs\n"
 
-/** The replacement of a file by other installers, run in a directory with `theirs/bridge` and `bin`. */
+/**
+ * The commands with which other installers replace a file. They run in a directory that contains `theirs/bridge` and
+ * `bin`.
+ */
 const installers = [
   "cp theirs/bridge bin/bridge",
   "cp -f theirs/bridge bin/bridge",
@@ -185,7 +191,7 @@ const installers = [
   "tar -C theirs -c bridge | busybox tar -C bin -x",
 ]
 
-/** Ways to install plugins into a directory. */
+/** The ways to install plugins in a directory. */
 const layouts: Readonly<Record<string, (bin: string) => Promise<unknown>>> = {
   "the build": async (bin) => layPlugins(bin, (name) => join(builtPlugins, name)),
   "`cni install`": (bin) => mustRun([join(builtPlugins, "../cni"), "install", "--bin-dir", bin]),

@@ -17,7 +17,7 @@ const entries = {
 }
 type Entry = keyof typeof entries
 
-/** The start of a test program on each engine: the native host with its two start modes, and Bun. */
+/** Returns the command that starts a test program with each engine: the native host in its two start modes, and Bun. */
 const commands: Record<string, (entry: Entry) => string[]> = {
   bytecode: (entry) => [join(built, "bytecode", entry)],
   snapshot: (entry) => [join(built, "snapshot", entry)],
@@ -144,7 +144,7 @@ describe.each(all)("the process on %s:", (kind) => {
 const exitOf = (kind: string, status: string): Promise<Output> =>
   runProgram([...commandOf(kind, "contract"), "exit", status], { env: {} })
 
-/** Starts a program with entries in its environment that no library lets through, and reads the JSON that it prints. */
+/** Starts a program with an environment that the C library does not allow, and returns the JSON that it prints. */
 async function started(argv: string[], environment: string[]): Promise<unknown> {
   await using directory = await TemporaryDirectory.create()
   const out = engine.open(directory.join("out"), 0o2000102, 0o600)

@@ -23,7 +23,7 @@ const tool = join(builtPlugins, "../cni")
 const version = { env: { CNI_COMMAND: "VERSION" } }
 const project = join(import.meta.dir, "../..")
 
-/** Changes one value in the bytes of an executable. */
+/** Changes a value in the bytes of an executable. */
 type Spoil = (bytes: Buffer, buildId: Buffer) => void
 
 async function buildIdOf(file: string): Promise<Buffer> {
@@ -78,7 +78,7 @@ test.each(["copy", "symlink"])(
     const place = how === "copy" ? copyFile : symlink
     await place(executable, bin.join("cnv-bridge"))
     await place(join(builtPlugins, "host-local"), bin.join("our-pool"))
-    await place(executable, bin.join("host-local")) // a plugin, but not the one that its name says
+    await place(executable, bin.join("host-local")) // the file of another plugin
     const pod = await host.addContainer()
     const { ipam, ...rest } = bridgeNetwork({ isGateway: true })
     const config = { ...rest, type: "cnv-bridge", ipam: { ...ipam, type: "our-pool" } }
@@ -126,7 +126,7 @@ test("what is in the working directory is neither read nor run [S35]", async () 
   await Bun.write(directory.join(".env"), "CNI_COMMAND=VERSION\n")
   const shell = ["sh", "-c", `cd ${directory.path} && exec ${join(builtPlugins, "bridge")}`]
   const { stdout, exitCode } = await runProgram(shell, { env: { PATH: programEnv.PATH ?? "" } })
-  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 }) // the about text is on stderr
+  expect({ stdout, exitCode }).toEqual({ stdout: "", exitCode: 0 }) // the plugin introduces itself on stderr
   expect(await Bun.file(directory.join("ran")).exists()).toBe(false)
 })
 
@@ -172,7 +172,7 @@ test("ADD starts no program, and needs at most 12 netlink requests once the brid
   const strace = ["-f", "-o", directory.join("trace"), "-e", "trace=execve,sendto,sendmsg", bin]
   await host.exec("strace", strace, { env, input: JSON.stringify(config) })
   const trace = await readFile(directory.join("trace"), "utf8")
-  expect(trace.match(/execve\(/g)).toHaveLength(1) // strace's own start of the plugin
+  expect(trace.match(/execve\(/g)).toHaveLength(1) // the start of the plugin by strace
   const requests = trace.match(/send(to|msg)\(\d+, \[?\{.*(nlmsg_type|RTM_)/g) ?? trace.match(/send(to|msg)\(/g) ?? []
   expect(requests.length).toBeGreaterThan(5)
   expect(requests.length).toBeLessThanOrEqual(12)

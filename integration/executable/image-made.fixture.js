@@ -1,4 +1,4 @@
-// What an image holds: one of each kind of value that the second script then uses, changes and drops.
+// The content of an image: values of each kind, which the second script uses, changes and drops.
 
 class Counter {
   #count = 0
@@ -48,15 +48,15 @@ globalThis.image = {
     },
   },
   dictionary: {},
-  // Five properties, and room for a sixth in what both share.
+  // Objects with five properties whose common shape has room for a sixth.
   twins: [1, 2].map((at) => ({ one: at, two: at, three: at, four: at, five: at })),
-  words: Array.from({ length: 16 }, (_, at) => "w".repeat(at + 1)), // some have room for a letter more
+  words: Array.from({ length: 16 }, (_, at) => "w".repeat(at + 1)), // some can grow by a letter
 }
 for (let at = 0; at < 40; at++) image.dictionary[`key${at}`] = at
 for (let at = 0; at < 40; at += 2) delete image.dictionary[`key${at}`]
 image.weak.set(image.key, { value: "of the image" })
-// The last owner of each is the image alone: no other shape, string or bytecode shares it.
+// Only the image refers to these: their shape, string and bytecode are not shared.
 image.alone = JSON.parse('{"only":{"one":["owner"]}}')
-// Its shape is the last that the image's list of objects has.
+// Its shape is the last one in the image's list.
 image.last = { first: 1, second: 2 }
 delete image.last.first

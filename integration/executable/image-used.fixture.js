@@ -1,10 +1,10 @@
-// Uses, changes and drops what the image holds, and answers what it saw. Twice the same: each change is made again.
+// Uses, changes and drops the values of the image twice, and prints what it finds.
 ;(() => {
   const { image } = globalThis
   const seen = []
   const see = (name, value) => seen.push(`${name}=${typeof value === "bigint" ? value : JSON.stringify(value)}`)
 
-  // Values of the heap in objects of the image, and back.
+  // Stores values of the heap in objects of the image, and the reverse.
   image.plain.a = { of: "the heap", and: image.plain.c }
   image.plain.c.back = image.plain.a
   image.list.push({ new: image.list.length })
@@ -16,7 +16,7 @@
   see("numbers", [image.numbers.length, image.numbers[7], image.numbers.subarray(5, 9)])
   image.numbers.buffer.slice(0, 8)
 
-  // Shapes: a property more, one less, another prototype, frozen, deleted and compacted.
+  // Changes shapes: adds and deletes a property, sets a prototype, freezes, and compacts.
   for (const object of [
     image.plain,
     image.alone.only,
@@ -58,7 +58,7 @@
   Object.defineProperty(image.plain, "hidden", { get: () => image.list, configurable: true })
   delete image.plain.hidden
 
-  // Cycles of the heap alone, and through the image.
+  // Creates reference cycles within the heap and through the image.
   for (let at = 0; at < 50; at++) {
     const one = { at }
     const other = { one, image, shape: { [`only${at}`]: one } }
@@ -75,7 +75,7 @@
   delete image.held
   delete image.cycle
 
-  // Collections.
+  // Uses maps, sets and other collections.
   image.map.set("new", held).set(held, "as a key").set("k", { v: 2 })
   image.map.delete("new")
   image.map.delete(held)
@@ -87,7 +87,7 @@
   image.map.delete("k")
   image.map.set("k", { v: 1 })
 
-  // Weak references, both ways.
+  // Uses weak references in both directions.
   let dropped = { in: "the heap" }
   image.weak.set(dropped, { value: "weak" })
   image.weak.set(image.key, { value: dropped, key: image.key })
@@ -106,7 +106,7 @@
   collect()
   see("weak later", [fleeting.deref() === undefined, image.weak.get(image.key)])
 
-  // Strings: in place, sliced, as ropes, as property keys, numbers and symbols.
+  // Uses strings: appended, sliced, as ropes, as property keys, numbers and symbols.
   let text = image.long
   for (let at = 0; at < 100; at++) text += "more"
   image.kept = text.slice(990, 1010) + image.wide.slice(3, 6)
@@ -127,7 +127,7 @@
   see("big", image.big * 2n + image.big - BigInt(image.list.length))
   see("date", new Date(image.dates.getTime() + 1).getTime())
 
-  // Functions, closures, classes, generators, exceptions.
+  // Uses functions, closures, classes, generators and exceptions.
   image.remember({ round: 1, image })
   see("remembered", Object.keys(image.remember(null)))
   image.counter.add(2)

@@ -4,7 +4,7 @@ import { run as compile, engineSource } from "../../scripts/engine.ts"
 import { runProgram, TemporaryDirectory } from "../lab/mod.ts"
 import { buildingMs } from "./launcher.ts"
 
-/** The engine as plugins have it, and with AddressSanitizer watching each of its blocks. */
+/** The engine as in plugins, and with AddressSanitizer for each of its memory blocks. */
 const flavours = {
   plain: ["-O0"], // compiles in seconds
   watched: ["-O0", "-fsanitize=address", "-fno-omit-frame-pointer"],
@@ -41,7 +41,7 @@ test.each<Flavour>(["plain", "watched"])(
     const { exitCode, stdout, stderr } = await run(flavour, 5)
     expect([exitCode, stderr]).toEqual([0, ""])
     expect(stdout.split(/^\d+ blocks\n/m)).toEqual([...Array(5).fill(expected), ""])
-    // Nothing of a round is left behind: from the second on as many blocks are alive as after the first.
+    // Nothing remains after a round: the number of blocks is the same after each round from the second.
     const alive = [...stdout.matchAll(/^(\d+) blocks$/gm)].map((match) => match[1])
     expect(new Set(alive.slice(1)).size).toBe(1)
   },
@@ -55,7 +55,7 @@ test("without memory, at each allocation, no count in the image is written and n
     if (exitCode === 0) ended.well++
     else if (exitCode === 9) ended.inException++
     else {
-      // The engine's own assertions: plugins end before it comes to them, see host/memory.c.
+      // An assertion of the engine failed. Plugins end before that, see host/memory.c.
       expect([exitCode, stderr]).toEqual([128 + 6, expect.stringMatching(/Assertion .* failed/)])
       ended.inAssertion++
     }

@@ -6,8 +6,8 @@ import { CProgram } from "../lab/mod.ts"
 export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
 
 /**
- * The program `launcher`, which runs programs under limits, `launcher.c`. Its filter is `host/seccomp.json`, or
- * `allowed` alone.
+ * Builds `launcher.c`, which runs programs under limits. Its seccomp filter allows the system calls of
+ * `host/seccomp.json`, or only `allowed`.
  */
 export function buildLauncher(allowed: readonly string[] = allowedCalls): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
@@ -16,5 +16,7 @@ export function buildLauncher(allowed: readonly string[] = allowedCalls): Promis
   ])
 }
 
-/** The time limit for a test that builds an executable: the engine is compiled once for each set of flags. */
+/**
+ * The time limit of a test that builds executables, in milliseconds. The engine is compiled once for each set of flags.
+ */
 export const buildingMs = 1_800_000

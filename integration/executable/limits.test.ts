@@ -34,7 +34,7 @@ afterAll(() => launcher[Symbol.asyncDispose]())
 
 const KiB = 1024
 const killedBySeccomp = 128 + 31
-const notFound = 126 // as launcher.c has it
+const notFound = 126 // the exit code of launcher.c
 
 test("the limits hold: a program that does what they forbid fails [S100]", async () => {
   const writable = "mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)"
@@ -113,7 +113,7 @@ test("a closed stdin or stderr takes no other call than those", async () => {
   }
 })
 
-// Those that every attachment takes; the others read the clock no otherwise.
+// Every attachment uses these two plugins, and the others read the clock in the same way.
 for (const plugin of ["bridge", "host-local"]) {
   testWith(
     ["kernel_clock"],
@@ -122,7 +122,7 @@ for (const plugin of ["bridge", "host-local"]) {
   )
 }
 
-/** Returns the state of a process and the number of its system call, from /proc. */
+/** Returns the state of a process and the number of its present system call, from /proc. */
 async function doing(pid: number): Promise<{ state: string | undefined; call: number }> {
   const [stat, call] = await Promise.all(["stat", "syscall"].map((name) => readFile(`/proc/${pid}/${name}`, "utf8")))
   return { state: /\) (\w)/.exec(stat ?? "")?.[1], call: Number.parseInt(call ?? "", 10) }

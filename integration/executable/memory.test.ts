@@ -16,13 +16,17 @@ import {
 } from "../lab/mod.ts"
 import { buildingMs } from "./launcher.ts"
 
-/** The number of evenly spaced allocations that a test makes fail; `npm run test:faults` makes each fail. */
+/**
+ * The number of allocations that fail, one for each call, spread evenly. In `npm run test:faults` each allocation fails
+ * once.
+ */
 const points = extent(60, 100_000)
 /**
- * The calls in which the answer is written and all descriptors are closed: only this many, every third of them or each.
+ * The number of last allocations of a call, during which it writes the output and closes all descriptors. Of these,
+ * every third one fails in `npm test`, and each one in the long form.
  */
 const [lastOnes, stepOfLast] = [150, extent(3, 1)]
-/** The number of calls between two checks of the whole host. */
+/** The number of calls between two comparisons of the host. */
 const round = 10
 const aborted = 128 + 6
 
@@ -33,7 +37,7 @@ beforeAll(async () => {
 }, buildingMs)
 afterAll(() => plugins[Symbol.asyncDispose]())
 
-/** Evenly spaced numbers, and all of the last ones. */
+/** Returns evenly spaced numbers up to `last`, and more of the last ones. */
 function pointsUpTo(last: number): number[] {
   const step = Math.max(1, last / points)
   const all = new Set(Array.from({ length: Math.ceil(last / step) }, (_, at) => Math.floor(at * step) + 1))
@@ -43,7 +47,7 @@ function pointsUpTo(last: number): number[] {
 
 const hasFailed = ({ stderr }: PluginOutput) => stderr.includes("An allocation fails")
 
-/** The allowed outcomes of a call without memory: success, one error object with exit code 1, or death. */
+/** Checks that a call without memory succeeded, failed with one error object and exit code 1, or was aborted. */
 function expectClean(allocation: string, { exitCode, stdout, stderr, json }: PluginOutput): void {
   if (exitCode === aborted) return
   const answer = json as { ips?: unknown; code?: unknown; msg?: unknown } | undefined
@@ -68,7 +72,7 @@ test.each([
       await attachment.del()
       return output
     }
-    await attachment.add() // leaves the bridge, and what else stays on purpose
+    await attachment.add() // creates what stays on purpose, such as the bridge
     await attachment.del()
     const [before, inside] = [await takeSnapshot(host), await takeSnapshot(pod)]
 
@@ -95,7 +99,7 @@ test.each([
       }
     }
     expect(codes).toContain(1)
-    expect(reached).toBeGreaterThan(allocations.length * 0.9) // calls differ a little: not all reach the last ones
+    expect(reached).toBeGreaterThan(allocations.length * 0.9) // calls differ a little, so not all fail
   },
   points > 1000 ? 4 * 3_600_000 : buildingMs,
 )

@@ -32,7 +32,7 @@ const network = {
   ],
 }
 
-/** Commands that put the archive's files, in /srv, into the root; its path is the first argument. */
+/** Commands that copy the archive's files from /srv to the root directory, whose path is the first argument. */
 type Unpack = (root: string) => Promise<unknown>
 
 const roots: readonly (readonly [string, Unpack])[] = [
@@ -51,8 +51,8 @@ const roots: readonly (readonly [string, Unpack])[] = [
 ]
 
 /**
- * A root directory with the archive's files and the directories that a node has, and a host whose processes see it
- * alone.
+ * A root directory with the archive's files and the directories of a node, and a host whose processes see only this
+ * root.
  */
 class Root implements AsyncDisposable {
   readonly host: HostNamespace
@@ -76,7 +76,7 @@ class Root implements AsyncDisposable {
     return this.#directory.join(path)
   }
 
-  /** Runs a program of the root, with a path inside it. */
+  /** Runs a program of the root directory, with its path inside. */
   run(...command: string[]): Promise<Output> {
     const at = this.#directory.path
     const steps = [
@@ -93,7 +93,7 @@ class Root implements AsyncDisposable {
     )
   }
 
-  /** Runs the tool where it was unpacked. Throws unless it ends well. */
+  /** Runs the tool from its unpacked file. Throws if it fails. */
   async cni(...words: string[]): Promise<string> {
     const { stdout, stderr, exitCode } = await this.run("/srv/cni", ...words)
     expect({ words, exitCode, stderr }).toEqual({ words, exitCode: 0, stderr: "" })

@@ -22,7 +22,9 @@ beforeAll(async () => {
 }, buildingMs)
 afterAll(() => fromBytecode[Symbol.asyncDispose]())
 
-/** A plugin's answers to VERSION, STATUS, an ADD, its CHECK and DEL, and a second ADD, without their random parts. */
+/**
+ * Returns the outputs of a plugin for VERSION, STATUS, ADD, CHECK, DEL and a second ADD, without their random parts.
+ */
 async function saidBy(plugin: string, bin: string): Promise<string[]> {
   await using stage = await Stage.create(plugin)
   const { attachment, pod, maker } = await stage.attach({ call: { bin } })

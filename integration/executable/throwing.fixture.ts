@@ -1,8 +1,9 @@
-// A plugin with a bug, for the tests of stack traces: `bun throwing.fixture.ts`, or built as the plugins are.
+// A plugin with a bug, for the tests of stack traces. It runs as `bun throwing.fixture.ts`, or is built like the
+// plugins.
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** A bug: the use of a missing value. */
+/** Contains the bug: it uses a value that may be missing. */
 function lookInto(value: { inner?: { name: string } }): string {
   const found = value.inner as { name: string }
   return found.name

@@ -9,7 +9,7 @@ import type { Program } from "../../scripts/bundle.ts"
 import { buildFromSnapshot, toolFlavour } from "../../scripts/native.ts"
 import { mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-/** The native host as the tool has it: with promises, and the loop that drives them. */
+/** Tests the native host of the tool, which has promises and an event loop. */
 
 const project = join(import.meta.dir, "../..")
 const entries = {
@@ -81,7 +81,7 @@ describe("the lock of a container, between a process on the native host and one 
     return new TextDecoder().decode(value).trim()
   }
 
-  /** Makes a lock older: the last sign of life of its holder is so much earlier. */
+  /** Makes a lock seem older, as if its holder had last updated it earlier. */
   async function age(path: string, ms: number): Promise<void> {
     const time = new Date((await stat(path)).mtimeMs - ms)
     await utimes(path, time, time)
@@ -126,7 +126,7 @@ describe("the lock of a container, between a process on the native host and one 
     await age(path, 7_000)
     const early = start(path)
     expect([await said(early), await early.exited]).toEqual(["busy", 1])
-    await age(path, 4_501) // its time of modification is up to a second ahead
+    await age(path, 4_501) // the modification time is up to a second ahead
     const late = start(path)
     expect(await said(late)).toBe("held")
     late.stdin.end()

@@ -3,15 +3,15 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { builtPlugins, HostNamespace, programEnv, waitFor } from "../lab/mod.ts"
 
-/** Signals that end the tool while a file system hangs, like a hard NFS mount without its server. */
+/** Tests signals that end the tool while a file system hangs, like a hard NFS mount without its server. */
 
 const tool = join(builtPlugins, "../cni")
 const hung = "/run/cni/hung"
 
 let host: HostNamespace
 /**
- * Holds the descriptor of a FUSE mount that no program serves: the kernel lets all calls about it wait, for a fatal
- * signal too.
+ * Holds the descriptor of a FUSE mount that no program serves. System calls on its files wait, even after a fatal
+ * signal.
  */
 let server: ReturnType<typeof Bun.spawn>
 
@@ -24,12 +24,12 @@ beforeAll(async () => {
   for await (const _ of started.stdout) break
 })
 afterAll(async () => {
-  server.kill("SIGKILL") // the kernel then refuses all calls that wait
+  server.kill("SIGKILL") // the kernel then ends all waiting calls with an error
   await server.exited
   await host[Symbol.asyncDispose]()
 })
 
-/** The kernel function in which a process waits, proc_pid_wchan(5). */
+/** Returns the name of the kernel function in which a process waits, proc_pid_wchan(5). */
 const place = (pid: number) => readFileSync(`/proc/${pid}/wchan`, "utf8")
 
 const commands = [

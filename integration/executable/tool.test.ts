@@ -5,7 +5,7 @@ import { cni, commands } from "../../cmd/cni/main.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-/** The tool's executable: its requirements of a system, and its output compared with that of its sources on Bun. */
+/** Tests the tool's executable: what it requires of a system, and that its output equals that of its sources on Bun. */
 
 const project = join(import.meta.dir, "../..")
 const dist = join(builtPlugins, "..")
@@ -25,10 +25,10 @@ test("the verbs of plugins, which it never runs, and their pages but for the key
   const headlines = ["## Verbs", "## Errors"]
   const found = [...verbs, ...headlines].filter((text) => [text, encodeUtf16(text)].some((one) => bytes.includes(one)))
   expect(found).toEqual([])
-  expect(bytes.includes("readNode")).toBe(true) // names are there to be found
+  expect(bytes.includes("readNode")).toBe(true) // proves that the search finds function names
 })
 
-/** The engine's form of a text with a character outside Latin-1. */
+/** Returns the engine's encoding of a text that contains a character outside Latin-1. */
 const encodeUtf16 = (text: string) => Buffer.from(text, "utf16le")
 
 test("it runs in a root that has nothing but itself", async () => {

@@ -8,8 +8,8 @@ const fixture = join(import.meta.dir, "throwing.fixture.ts")
 const programs = [{ name: "throwing", run: { main: fixture, name: "run" } }]
 
 /**
- * "function file:line" of each call, the innermost first, up to the fixture's own verb; without a bundler's additions
- * to names.
+ * Runs a program that fails, and returns its message and the stack as "function file:line", the innermost call first.
+ * Includes only calls of the fixture, and removes the bundler's additions to names.
  */
 async function framesOf(command: readonly string[], network: string): Promise<{ msg: string; frames: string[] }> {
   const env = {
@@ -28,7 +28,7 @@ async function framesOf(command: readonly string[], network: string): Promise<{ 
   return { msg, frames: own.map((frame) => frame.replace(/^([a-z]+)\d+ /i, "$1 ")) }
 }
 
-/** The line of the fixture that holds a text. */
+/** Returns the file and number of the fixture's line that contains a text. */
 async function lineOf(text: string): Promise<string> {
   const lines = (await readFile(fixture, "utf8")).split("\n")
   return `integration/executable/throwing.fixture.ts:${lines.findIndex((line) => line.includes(text)) + 1}`

@@ -29,7 +29,7 @@ describe("code and constants of two executables", () => {
 })
 
 describe("answers of two executables", () => {
-  /** A program for each verb; the file on its own as a plugin. */
+  /** Writes a shell script that acts as a plugin: `add` is its command for ADD. */
   async function script(directory: TemporaryDirectory, name: string, add: string): Promise<string> {
     const text = `#!/bin/sh\nread -r input\ncase "$CNI_COMMAND $input" in\nVERSION*) echo versions;;\n"ADD {") echo bad; exit 1;;\n*) ${add};;\nesac\n`
     writeFileSync(directory.join(name), text, { mode: 0o755 })

@@ -67,7 +67,7 @@ testWith(
     const pods = [await lab.node.addPod("a"), await lab.node.addPod("b")]
     const vlans = async () => {
       const ports = await lab.host.json<{ ifname: string }[]>("bridge", ["-j", "vlan"])
-      return ports.sort((a, b) => (a.ifname < b.ifname ? -1 : 1)) // listed by index, and the bridge has a new one
+      return ports.sort((a, b) => (a.ifname < b.ifname ? -1 : 1)) // `bridge` sorts by index, and the new bridge has another index
     }
     const [links, rules, memberships] = [await linksOf(lab.host), await lab.ruleSet(), await vlans()]
     await lab.host.exec("ip", ["link", "delete", "cni0"])
@@ -104,7 +104,8 @@ interface ShownLink {
 }
 
 /**
- * The tested properties of the links: MAC, master, state, addresses except for the kernel's own, and settings of ports.
+ * Returns the properties of the links that the test compares: MAC address, master, state, port settings, and addresses
+ * except the kernel's own.
  */
 async function linksOf(host: HostNamespace): Promise<object[]> {
   const links = await host.json<ShownLink[]>("ip", ["-d", "-j", "address"])
@@ -119,7 +120,7 @@ async function linksOf(host: HostNamespace): Promise<object[]> {
     .sort((a, b) => (a.ifname < b.ifname ? -1 : 1))
 }
 
-/** The output of `cni reconcile` for the ports of these pods. */
+/** Returns the output of `cni reconcile` about the bridge ports of these pods. */
 async function portsOf(host: HostNamespace, pods: readonly { pod: ContainerNamespace }[]): Promise<{ what: string }[]> {
   const links = await host.json<ShownLink[]>("ip", ["-j", "link"])
   return pods.map((each) => {

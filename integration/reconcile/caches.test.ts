@@ -1,6 +1,6 @@
 /**
- * The attachments that `cni reconcile` finds: those in the runtime's cache, in caches below it, and of plugins that
- * delegate.
+ * Tests which attachments `cni reconcile` finds: those in the runtime's cache, in caches below it, and those of plugins
+ * that delegate.
  */
 import { expect, test } from "bun:test"
 import { chmod, rename, rm } from "node:fs/promises"
@@ -30,7 +30,7 @@ test("programs that attach by themselves keep caches below the runtime's: Multus
 
 const dataDir = "/var/lib/cni/flannel"
 const { type: _type, bridge: name, ipam: _ipam, ...delegate } = bridge
-/** The network of flannel; flanneld has written the node's subnet. */
+/** The network of flannel. flanneld has written the node's subnet file. */
 const flannelNetwork = {
   ...podsNetwork,
   plugins: [{ type: "flannel", subnetFile: "/run/cni/subnet.env", delegate: { ...delegate, bridge: name } }, portmap],

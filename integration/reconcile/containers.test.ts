@@ -41,7 +41,7 @@ test("cni reconcile restores one network alone where that is asked for", async (
   await lab.expectTraffic(pods)
 })
 
-/** A plugin of another suite that records its input. */
+/** A plugin of another suite, as a script that records its input. */
 const foreignPlugin = (log: string) => `#!/bin/sh
 echo "$CNI_COMMAND" >> ${log}
 case "$CNI_COMMAND" in

@@ -1,11 +1,11 @@
-/** DEL, and an ADD that follows it, beside `cni reconcile`. */
+/** Tests DEL, and ADD after it, while `cni reconcile` runs. */
 import { expect, test } from "bun:test"
 import { readdir, stat } from "node:fs/promises"
 import { join } from "node:path"
 import { programEnv } from "../lab/mod.ts"
 import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** DEL of one plugin, as in a chain that was killed after it. */
+/** Runs DEL of one plugin, as if the chain were killed after it. */
 async function deletePorts(lab: ReconcileLab, { pod }: Published): Promise<void> {
   const config = { cniVersion: "1.1.0", name: "pods", type: "portmap" }
   const variables = { CNI_CONTAINERID: pod.name, CNI_NETNS: pod.path, CNI_IFNAME: "eth0", CNI_PATH: lab.node.binDir }
@@ -38,8 +38,8 @@ test("an ADD after a DEL is an ADD, however busy the node is: its container gets
     return lab.node.cni(["add", "pods", pod.path, "--container-id", pod.name], { CAP_ARGS })
   }
   await lab.removePods(pods)
-  await deletePorts(lab, pods[1]) // once more, as runtimes do
-  // Others hold what calls write below /run/cni, longer than these wait.
+  await deletePorts(lab, pods[1]) // runtimes repeat DEL
+  // Another process holds the lock on the files in /run/cni for longer than plugins wait for it.
   const lock = ["flock", "/run/cni/announcements", "sh", "-c", "echo held; cat"]
   const [file = "", ...args] = lab.host.commandLine(lock)
   await using holder = Bun.spawn([file, ...args], { stdio: ["pipe", "pipe", "inherit"], env: { ...programEnv } })
@@ -64,7 +64,7 @@ test("a DEL waits for a run of cni reconcile that has begun, and the directory o
   const deleted = lab.removePods([going]).then(() => {
     hasEnded = true
   })
-  await lab.node.cni(["ps"]) // takes longer than a DEL
+  await lab.node.cni(["ps"]) // takes longer than DEL
   expect(hasEnded).toBe(false)
   expect((await lab.ruleSet()).join()).toContain(going.pod.name)
   await holder.stdin.end()

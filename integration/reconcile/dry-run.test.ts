@@ -1,4 +1,4 @@
-/** The dry run of `cni reconcile` lists exactly the objects that the run then restores. */
+/** Tests that the dry run of `cni reconcile` lists exactly the objects that the next run restores. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { chooseIptables } from "../lab/mod.ts"

@@ -10,7 +10,7 @@ for (const ingressPolicy of ["open", "same-bridge", "isolated"]) {
   test(`cni reconcile restores the accept rules of firewall and its policy ${ingressPolicy}`, async () => {
     const firewall = { type: "firewall", ingressPolicy }
     await using lab = await ReconcileLab.create({ ...podsNetwork, plugins: [bridge, portmap, firewall] })
-    // As docker leaves it: what nothing lets through is dropped.
+    // docker sets this policy: the host drops packets that no rule accepts.
     await lab.host.exec("iptables", ["-P", "FORWARD", "DROP"])
     const pods = await lab.addPods(2)
     await lab.expectTraffic(pods)
@@ -68,11 +68,11 @@ test("cni doctor says that firewalld runs without a listener of cni reconcile, u
     remedy: "systemctl enable --now cni-reconcile.service",
   }
   await startFirewalld(lab.host)
-  expect(await findings()).toEqual([]) // and no container that could lose something
+  expect(await findings()).toEqual([]) // also because no container could lose rules
   const pods = await lab.addPods(1)
   expect(await findings()).toEqual([noListener])
   {
-    await using _ = await RunningListener.start(lab.node) // as the unit does
+    await using _ = await RunningListener.start(lab.node) // the program of cni-reconcile.service
     expect(await findings()).toEqual([])
   }
   expect(await findings()).toEqual([noListener])

@@ -1,6 +1,6 @@
 /**
- * A hostile container changes its namespace: `cni reconcile --containers` ends, changes nothing of others, and restores
- * the others.
+ * Tests `cni reconcile --containers` while a hostile container changes its namespace: the command ends, changes nothing
+ * of other programs, and restores the other containers.
  */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
@@ -10,7 +10,7 @@ import { madeFor, type Published, ReconcileLab } from "./reconcile-lab.ts"
 const network = { ...podsNetwork, plugins: [...podsNetwork.plugins, { type: "tuning", mtu: 1400 }, { type: "sbr" }] }
 const lines = (count: number, line: (at: number) => string) => Array.from({ length: count }, (_, at) => line(at))
 
-/** The actions of a program in the hostile container. The fate of the container itself is not tested. */
+/** The commands of a program in the hostile container. Whether the container itself is restored is not tested. */
 const wild: readonly { what: string; commands: readonly string[] }[] = [
   {
     what: "routes, rules, addresses and links by the thousand",
@@ -49,7 +49,7 @@ test.each(wild)(
   async ({ commands }) => {
     await using lab = await ReconcileLab.create(network)
     const [hostile, neighbour] = (await lab.addPods(2)) as [Published, Published]
-    await lab.reconcile() // makes the directory of marks
+    await lab.reconcile() // creates the directory of marks
     const before = await takeSnapshot(lab.host)
     const failing = await hostile.pod.tryExec("ip", ["-force", "-batch", "-"], { input: `${commands.join("\n")}\n` })
     expect(failing.stderr).toBe("")
@@ -57,7 +57,7 @@ test.each(wild)(
     const { stdout, stderr, cpuMs } = await lab.node.cni(["reconcile", "--containers", "-o", "json"])
     expect(`${stdout}${stderr}`).not.toContain("\u001b")
     expect((await lab.node.onTerminal(["reconcile", "--containers", "--dry-run"])).stdout).not.toContain("\u001b[31m")
-    // The processor time that CHECK of three plugins may use: each gives up after 4 s.
+    // The CPU time that CHECK of three plugins may use. Each CHECK ends after 4 seconds.
     expect(cpuMs).toBeLessThan(20_000)
     const { restored } = JSON.parse(stdout)
     expect(restored).toContainEqual(madeFor(neighbour, "bridge", 'interface "eth0" in the container'))
@@ -71,7 +71,7 @@ test.each(wild)(
 test("a path that leads to another container, or to the host, by now is refused, and nothing changes there", async () => {
   await using lab = await ReconcileLab.create(network)
   const [swapped, other] = (await lab.addPods(2)) as [Published, Published]
-  await lab.reconcile() // makes the directory of marks
+  await lab.reconcile() // creates the directory of marks
   const before = await takeSnapshot(lab.host)
   const lookInside = () => other.pod.exec("ip", ["-batch", "-"], { input: "address\nroute show table all\nrule\n" })
   const inside = (await lookInside()).stdout

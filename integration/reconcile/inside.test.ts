@@ -1,4 +1,7 @@
-/** `cni reconcile --containers` restores the inside of containers, and does not touch it without the flag. */
+/**
+ * Tests that `cni reconcile --containers` restores the inside of containers, and that `cni reconcile` does not change
+ * it.
+ */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { type ContainerNamespace, testWith } from "../lab/mod.ts"
@@ -8,7 +11,7 @@ const [bridge = {}, portmap = {}] = podsNetwork.plugins as readonly Record<strin
 const network = (...plugins: object[]) => ({ ...podsNetwork, plugins })
 const ipam = bridge.ipam
 
-/** Addresses, routes of all tables, rules and settings of a container, as `ip` and `sysctl` have them. */
+/** Returns the addresses, routes of all tables, rules and settings of a container, as `ip` and `sysctl` print them. */
 async function insideOf(pod: ContainerNamespace): Promise<unknown> {
   const [links, routes, rules] = await Promise.all([
     pod.json<{ ifname: string; addr_info: object[] }[]>("ip", ["-j", "address"]),
@@ -31,7 +34,7 @@ async function insideOf(pod: ContainerNamespace): Promise<unknown> {
 const inContainer = 'interface "eth0" in the container'
 const tuning = { type: "tuning", sysctl: { "net.core.somaxconn": "500" }, mtu: 1400, promisc: true }
 
-/** The actions of a program in the container, and the resulting output. */
+/** Commands of a program in the container, and the expected output of `cni reconcile`. */
 const losses: readonly { network: ReturnType<typeof network>; command: string; says: readonly [string, string][] }[] = [
   { network: network(bridge, portmap), command: "ip -4 address flush dev eth0", says: [["bridge", inContainer]] },
   { network: network(bridge, portmap), command: "ip link set eth0 down", says: [["bridge", inContainer]] },
@@ -73,7 +76,7 @@ test.each(losses)("$command: cni reconcile --containers makes it good, and witho
   expect(await insideOf(pod)).toEqual(lost)
   expect(await lab.reconcile("--containers")).toMatchObject({ restored, failed: [] })
   expect(await insideOf(pod)).toEqual(before)
-  // With sbr what has no source address yet has no route.
+  // With sbr, packets without a source address have no route.
   if (!one.says.some(([plugin]) => plugin === "sbr")) await lab.expectTraffic([published])
   expect(await lab.reconcile("--containers")).toMatchObject({ restored: [], failed: [] })
   await lab.removePods([published])

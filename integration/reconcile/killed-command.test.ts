@@ -1,6 +1,7 @@
 /**
- * `cni reconcile` or one of its plugins is killed at a system call, or one fails: the failure is reported, and the next
- * run restores everything. `npm run test:faults -- reconcile/killed-command` tries every call.
+ * Kills `cni reconcile` or one of its plugins at a system call, or makes a system call fail. The command must report
+ * the failure, and the next run must restore everything. `npm run test:faults -- reconcile/killed-command` tries every
+ * call.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { chmod, rename } from "node:fs/promises"
@@ -19,11 +20,11 @@ afterAll(async () => {
   await faultAt?.[Symbol.asyncDispose]()
 })
 
-/** The command, and the plugins that it runs. */
+/** The command and the plugins that it executes. */
 const programs = ["cni", "bridge", "portmap"] as const
 type Program = (typeof programs)[number]
 
-/** A node that loses its bridge and its rules again and again. */
+/** A node that loses its bridge and its rules before each try. */
 class Loss implements AsyncDisposable {
   readonly #lab: ReconcileLab
   readonly #pods: readonly Published[]
@@ -35,7 +36,7 @@ class Loss implements AsyncDisposable {
     this.#rules = rules
   }
 
-  /** The plugins are run by a script, so that a program can trace one of them when it restores. */
+  /** Creates a node on which a script executes each plugin, so that a program can trace a plugin that restores. */
   static async create(): Promise<Loss> {
     const lab = await ReconcileLab.create()
     const pods = await lab.addPods(2)
@@ -60,7 +61,7 @@ class Loss implements AsyncDisposable {
     return this.#lab.node.directory.join("calls")
   }
 
-  /** Removes everything, and runs the command with one of its programs under another program. */
+  /** Deletes the rules and the bridge, and runs the command. `under` is a command that runs the chosen program. */
   async run(program: Program, under: readonly string[]): Promise<Output> {
     await this.#lab.host.exec("sh", ["-ec", "nft flush ruleset; ip link delete cni0"])
     if (program === "cni") return this.#lab.node.cni(["reconcile"], {}, under)
@@ -76,7 +77,7 @@ class Loss implements AsyncDisposable {
     return restored.length === 0 && (await Loss.#rulesOf(this.#lab)) === this.#rules
   }
 
-  /** Checks that the next run restores everything that is missing. */
+  /** Checks that the next run restores everything. */
   async expectConverged(what: string): Promise<void> {
     const { failed } = await this.#lab.reconcile()
     expect({ what, failed, isWhole: await this.isWhole() }).toEqual({ what, failed: [], isWhole: true })
@@ -145,9 +146,9 @@ describe.each(programs)("%s", (program) => {
   )
 })
 
-/** The message about an object that could not be restored. */
+/** Matches a message about an object that could not be restored. */
 const SAID = /^(cni[ :]|Cannot |bridge|portmap)/m
 
-/** Errors of netlink requests and of disks, except those that repeat forever. */
+/** Reports whether a fault is an error of a netlink request or of a disk, except those that never end. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")

@@ -1,6 +1,6 @@
 /**
- * The listener is killed at a system call, or one fails, while the host loses its rules: it continues, or the next
- * listener restores everything. `npm run test:faults -- reconcile` tries every call.
+ * Kills the listener at a system call, or makes a system call fail, while the host loses its rules. The listener must
+ * continue, or the next listener must restore everything. `npm run test:faults -- reconcile` tries every call.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"
@@ -19,7 +19,7 @@ afterAll(async () => {
   await faultAt?.[Symbol.asyncDispose]()
 })
 
-/** A node with pods, whose rules are lost again and again. */
+/** A node with pods that loses its rules before each try. */
 class Meeting implements AsyncDisposable {
   readonly lab: ReconcileLab
   readonly #rules: string
@@ -40,8 +40,8 @@ class Meeting implements AsyncDisposable {
   }
 
   /**
-   * Runs a listener under a program, removes the rules when it listens, and ends it when they are restored, or, if a
-   * call fails permanently (`mayLose`), when it reports the loss. Returns its output.
+   * Runs a listener under a program and deletes the rules when it listens. Stops it when it has restored the rules, or
+   * when it reports that it cannot (`mayLose`, for calls that always fail). Returns its output.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
     await using listener = await RunningListener.startUnder(this.lab.node, under)
@@ -57,7 +57,7 @@ class Meeting implements AsyncDisposable {
     return { said: await listener.ended, hasEnded }
   }
 
-  /** The listener that is started next makes all good. */
+  /** Checks that the next listener restores everything. */
   async expectConverged(what: string): Promise<void> {
     if (!(await this.#isWhole())) {
       await using listener = await RunningListener.start(this.lab.node)
@@ -97,12 +97,12 @@ test(
   scaleTimeout(extent(600_000, 7_200_000)),
 )
 
-/** A line with the reason for its end. */
+/** Matches a line with the reason why the listener ended. */
 const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot |SyscallError: )/m
-/** A permanent failure is reported once. */
+/** The maximum number of output lines, because a permanent failure is reported only once. */
 const FEW_LINES = 30
 
-/** Errors of netlink requests and of disks, except those that repeat forever. */
+/** Reports whether a fault is an error of a netlink request or of a disk, except those that never end. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")
 

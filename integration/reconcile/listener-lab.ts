@@ -4,7 +4,7 @@ import { join } from "node:path"
 import type { NodeLab } from "../cni/node-lab.ts"
 import { CProgram, type EchoQuestion, type Namespace, programEnv, waitFor } from "../lab/mod.ts"
 
-/** The listener's own state in /run/cni/reconcile.json. */
+/** The state that the listener writes to /run/cni/reconcile.json. */
 export interface ListenerRecord {
   readonly pid: number
   readonly counts: readonly { readonly trigger: string; readonly result: string; readonly count: number }[]
@@ -12,7 +12,7 @@ export interface ListenerRecord {
   readonly losses: readonly { readonly what: string; readonly reason: string }[]
 }
 
-/** `cni reconcile --listen` on a node, until it is stopped. */
+/** A running `cni reconcile --listen`. */
 export class RunningListener implements AsyncDisposable {
   readonly node: NodeLab
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
@@ -36,10 +36,7 @@ export class RunningListener implements AsyncDisposable {
     return this.said
   }
 
-  /**
-   * Starts the listener under a program, and waits until its output or its record reports that it listens, until it
-   * cannot write the record, or until it ends.
-   */
+  /** Starts the listener under a program. Waits until it listens, cannot write its record, or ends. */
   static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
     const record = node.host.file("/run/cni/reconcile.json")
     await rm(record, { force: true })
@@ -51,7 +48,7 @@ export class RunningListener implements AsyncDisposable {
     return listener
   }
 
-  /** Starts it, and waits until it has looked at everything. */
+  /** Starts the listener and waits until it has completed the first check. */
   static async start(node: NodeLab): Promise<RunningListener> {
     const record = Bun.file(node.host.file("/run/cni/reconcile.json"))
     const { pid: former } = (await record.exists()) ? ((await record.json()) as ListenerRecord) : { pid: 0 }
@@ -67,7 +64,7 @@ export class RunningListener implements AsyncDisposable {
     return this.#program.pid
   }
 
-  /** Sends SIGTERM to it, not to the program that it runs under. Whether it was still there. */
+  /** Sends SIGTERM to the listener, not to the program that runs it. Reports whether the listener still existed. */
   async askToEnd(): Promise<boolean> {
     const children = await readFile(`/proc/${this.pid}/task/${this.pid}/children`, "utf8").catch(() => "")
     const pid = Number(children.split(" ")[0])
@@ -83,7 +80,7 @@ export class RunningListener implements AsyncDisposable {
     return JSON.parse(await readFile(this.node.host.file("/run/cni/reconcile.json"), "utf8")) as ListenerRecord
   }
 
-  /** Waits for its own report. */
+  /** Waits until the listener's record fulfills a condition. */
   async until(condition: (record: ListenerRecord) => boolean, what: string): Promise<ListenerRecord> {
     try {
       return await waitFor(async () => {
@@ -95,7 +92,7 @@ export class RunningListener implements AsyncDisposable {
     }
   }
 
-  /** Sends a signal, and waits for the end. Returns the exit code. */
+  /** Sends a signal and waits for the end. Returns the exit code. */
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number> {
     this.#program.kill(signal)
     return this.#program.exited
@@ -106,7 +103,7 @@ export class RunningListener implements AsyncDisposable {
   }
 }
 
-/** The counters of `flows.c`. */
+/** The counters that `flows.c` prints. */
 export interface Flows {
   readonly sent: number
   readonly lost: number
@@ -114,7 +111,7 @@ export interface Flows {
   readonly isBack: boolean
 }
 
-/** A new flow each millisecond from a namespace. */
+/** Starts a new flow every millisecond from a namespace, and counts the answers. */
 export class FlowMeter implements AsyncDisposable {
   readonly #built: CProgram
 
@@ -126,14 +123,14 @@ export class FlowMeter implements AsyncDisposable {
     return new FlowMeter(await CProgram.build(join(import.meta.dir, "flows.c")))
   }
 
-  /** Counts flows to an address and port during an action. */
+  /** Counts the flows to an address and port while `act` runs. */
   async during(from: Namespace, { transport, address, port }: EchoQuestion, act: () => Promise<void>): Promise<Flows> {
     const command = from.commandLine([this.#built.path, transport, address, String(port)])
     const program = Bun.spawn(command, { env: { ...programEnv }, stdio: ["pipe", "pipe", "inherit"] })
     const reader = program.stdout.getReader()
-    await reader.read() // "begun"
+    await reader.read() // the line "begun"
     await act()
-    await Bun.sleep(100) // flows that begin after it show whether all is back
+    await Bun.sleep(100) // later flows show whether everything is restored
     await program.stdin.end()
     let text = ""
     for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read())

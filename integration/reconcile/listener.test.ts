@@ -14,7 +14,7 @@ afterAll(() => meter[Symbol.asyncDispose]())
 const restorations = ({ outage }: ListenerRecord) => outage.count
 const flush = (lab: ReconcileLab) => lab.host.exec("nft", ["flush", "ruleset"])
 
-/** Waits until the listener has restored something after an action. */
+/** Waits until the listener has restored something after `act`. */
 async function untilRestored(listener: RunningListener, act: () => Promise<unknown>): Promise<ListenerRecord> {
   const before = restorations(await listener.record())
   await act()
@@ -57,7 +57,7 @@ test("rules removed by DEL, even the last one, and by GC are not restored", asyn
   await waitFor(async () => (await lab.ruleSet()).join().includes("cni_masquerade") === false, "the table to be gone")
   const [added] = (await lab.addPods(1)) as [Published]
   expect(listener.said).not.toContain("restored")
-  // A loss that the listener does answer comes after all that it has heard before.
+  // A loss to which the listener reacts. It then has handled all earlier events too.
   await untilRestored(listener, () => flush(lab))
   const rules = (await lab.ruleSet()).join()
   for (const { pod } of pods) expect(rules).not.toContain(pod.name)

@@ -18,27 +18,27 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * The flows of packets on a node: they leave, come in by a published port, go from pod to pod, and from the host to a
- * pod.
+ * The kinds of connections on a node: from a pod to another machine, from another machine to a published port, from pod
+ * to pod, and from the host to a pod.
  */
 const flows = ["out", "in", "pods", "host"] as const
 type Flow = (typeof flows)[number]
 
-/** A program that has its own rules on the node. */
+/** Another program that has its own rules on the node. */
 interface Neighbour {
   readonly name: string
-  /** Starts or restarts the program, or makes it reload its rules. */
+  /** Starts the program, restarts it, or makes it reload its rules. */
   start(lab: NodeLab): Promise<unknown>
-  /** The missing objects of pods that are attached while it runs. */
+  /** The connections that fail for pods that are attached while the program runs. */
   readonly before: Lost
   /**
-   * The connections that pods lose when it starts after them: those of this suite until `cni reconcile`, those of the
-   * reference plugins permanently.
+   * The connections that pods lose when the program starts after them: with this suite until `cni reconcile` runs, with
+   * the Go plugins permanently.
    */
   readonly after: Lost
 }
 
-/** The losses with each suite. */
+/** The failing connections with the plugins of each suite. */
 interface Lost {
   readonly ours: readonly Flow[]
   readonly reference: readonly Flow[]
@@ -46,7 +46,10 @@ interface Lost {
 
 const nothing: Lost = { ours: [], reference: [] }
 
-/** The rules of a program whose operator admits no container: the plugin firewall is made for this case. */
+/**
+ * Returns the rules of a program without the operator's rules that accept containers. The plugin firewall is made for
+ * this case.
+ */
 function withoutPods(name: string): string {
   const rules = ruleSets[name]?.iptables
   if (rules === undefined) throw new Error(`There are no rules of ${name}`)
@@ -102,7 +105,7 @@ const neighbours: readonly Neighbour[] = [
   },
 ]
 
-/** Starts firewalld, or reloads it where it runs. */
+/** Starts firewalld, or reloads it if it runs. */
 async function startFirewalldAgain({ host }: NodeLab): Promise<void> {
   if ((await host.tryExec("firewall-cmd", ["--state"])).exitCode === 0) await host.exec("firewall-cmd", ["--reload"])
   else {
@@ -118,10 +121,10 @@ const suites = {
   reference: { binDir: "/usr/lib/cni" },
 } as const
 
-/** The reference plugins of Debian support no later version. */
+/** Debian's Go plugins support no later version. */
 const network = { ...podsNetwork, cniVersion: "1.0.0", plugins: [...podsNetwork.plugins, { type: "firewall" }] }
 
-/** A node with two pods, and another host that has no route to pods. */
+/** A node with two pods, and another machine that has no route to the pods. */
 class Crossing {
   readonly #flows: Readonly<Record<Flow, readonly [from: Namespace, question: EchoQuestion]>>
 
@@ -135,7 +138,10 @@ class Crossing {
     }
   }
 
-  /** Checks that lost connections get no answer, and all others do; outgoing packets have the host's address. */
+  /**
+   * Checks that these connections get no answer, and that all others do. Packets to other machines must have the host's
+   * address.
+   */
   async expectLost(lost: readonly Flow[]): Promise<void> {
     for (const flow of flows) {
       const [from, question] = this.#flows[flow]
@@ -152,8 +158,8 @@ const rows = neighbours.flatMap((neighbour) =>
   orders.flatMap((order) => (["ours", "reference"] as const).map((suite) => ({ neighbour, order, suite }))),
 )
 /**
- * `npm test` has every sixth of them, so that each order comes with each suite; `npm run test:faults -- reconcile` has
- * all.
+ * The tests that run: in `npm test` one in six, with each order for each suite; all in `npm run test:faults --
+ * reconcile`.
  */
 const chosen = isLong ? rows : rows.filter((_, at) => at % 6 === (Math.floor(at / 6) * 5 + 5) % 6)
 

@@ -1,7 +1,7 @@
 /**
- * The duration of an outage when rules are lost while the listener runs, counted in new flows, one each millisecond.
- * `npm test` checks that everything is restored; `npm run test:faults -- reconcile` does so with 110 containers, and
- * prints the figures.
+ * Measures the outage after rules are lost while the listener runs: a new flow starts every millisecond, and lost flows
+ * are counted. `npm test` checks that everything is restored. `npm run test:faults -- reconcile` has 110 containers and
+ * prints the numbers.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
@@ -10,7 +10,7 @@ import { EchoPeer, extent, outside, scaleTimeout, tellFigure, uplink, waitFor } 
 import { FlowMeter, type Flows, type ListenerRecord, RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab, withoutLocalnetRecord } from "./reconcile-lab.ts"
 
-/** The pods besides the measured one. */
+/** The number of pods besides the measured pod. */
 const OTHERS = extent(2, 109)
 const ROUNDS = extent(1, 10)
 
@@ -26,7 +26,7 @@ async function addPods(lab: ReconcileLab): Promise<Published> {
   return published
 }
 
-/** Prints the lost flows of each round. */
+/** Prints the number of lost flows in each round. */
 async function tell(what: string, flows: readonly Flows[]): Promise<void> {
   const lost = flows.map(({ lost, sent, longestMs }) => `${lost} of ${sent}, ${longestMs} ms`)
   const held = flows.filter(({ isBack }) => isBack).length
@@ -47,7 +47,7 @@ test(
     ] as const) {
       const seen: Flows[] = []
       for (let round = 0; round < ROUNDS; round++) {
-        // Another one each time: the pause between checks doubles.
+        // A new listener for each round, because a listener doubles the pause between its checks.
         await using listener = await RunningListener.start(lab.node)
         const { outage } = await listener.record()
         const flows = await meter.during(from, question, async () => {
@@ -103,7 +103,7 @@ test("signals of others in firewalld's name are no reload: they start no check",
   for (let number = 0; number < 30; number++) await forge(`--dest=:1.${number}`)
   await lab.host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
   const { counts } = await listener.until(
-    (record) => record.counts.some(({ trigger }) => trigger === "again"), // one check would otherwise answer both
+    (record) => record.counts.some(({ trigger }) => trigger === "again"), // otherwise one check could handle both events
     "what was heard later to be answered",
   )
   expect(counts.filter(({ trigger }) => trigger === "firewalld")).toEqual([])
@@ -123,7 +123,7 @@ test("a check that finds no loss does not replace the second one after a restora
   await lab.host.exec("nft", ["delete", "table", "ip", "cni_masquerade"])
   await listener.until(checked("rules", "restored"), "the table to be restored")
   const replace = "{ echo delete table ip cni_masquerade; nft list table ip cni_masquerade; } | nft -f -"
-  await lab.host.exec("sh", ["-c", replace]) // one transaction: nothing is lost
+  await lab.host.exec("sh", ["-c", replace]) // one transaction, so no rule is missing in between
   await listener.until(checked("rules", "complete"), "a check without a loss")
   await listener.until(checked("again", "complete"), "the second check")
 })

@@ -31,15 +31,15 @@ export interface Reconciled {
   readonly foreign: readonly object[]
 }
 
-/** A container with a server at its port 80, and the port of the host at which that is published. */
+/** A container with a server on port 80, and the host port that publishes it. */
 export interface Published {
   readonly pod: ContainerNamespace
   readonly hostPort: number
 }
 
 /**
- * A node whose pods are reachable only by published ports, and send with the host's address: the other host has no
- * route to them.
+ * A node with pods, and another machine that has no route to them. The machine reaches pods only through published
+ * ports, and pods reach it only with the host's address.
  */
 export class ReconcileLab implements AsyncDisposable {
   readonly node: NodeLab
@@ -74,7 +74,7 @@ export class ReconcileLab implements AsyncDisposable {
     return this.node.host
   }
 
-  /** Adds pods, each with a published port of these protocols. */
+  /** Adds pods, each with one published port for these protocols. */
   async addPods(count: number, protocols?: readonly string[]): Promise<Published[]> {
     const pods: Published[] = []
     for (let at = 0; at < count; at++) {
@@ -86,7 +86,7 @@ export class ReconcileLab implements AsyncDisposable {
     return pods
   }
 
-  /** DEL of these pods. */
+  /** Runs DEL of these pods. */
   async removePods(pods: readonly Published[]): Promise<void> {
     for (const { pod } of pods) {
       const { exitCode, stderr } = await this.node.cni(["del", this.network, pod.path, "--container-id", pod.name])
@@ -95,8 +95,8 @@ export class ReconcileLab implements AsyncDisposable {
   }
 
   /**
-   * Checks that DEL of these last pods leaves the host as it was, except for forwarding, the empty bridge, and the
-   * guard of its setting.
+   * Checks that after DEL of these last pods the host is as before, except for forwarding, the empty bridge, and the
+   * guard of `route_localnet`.
    */
   async expectNothingLeft(pods: readonly Published[]): Promise<void> {
     await this.removePods(pods)
@@ -107,14 +107,14 @@ export class ReconcileLab implements AsyncDisposable {
     expectUnchanged(this.before, await takeSnapshot(this.host), isExpected)
   }
 
-  /** `cni reconcile … -o json`, with exit code 0. */
+  /** Runs `cni reconcile -o json` and returns its output. Throws if the exit code is not 0. */
   async reconcile(...words: string[]): Promise<Reconciled> {
     const { stdout, stderr, exitCode } = await this.node.cni(["reconcile", "-o", "json", ...words])
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" })
     return JSON.parse(stdout) as Reconciled
   }
 
-  /** Checks that a second run changes nothing: the packet filter and links send no notification. */
+  /** Checks that another run changes nothing and sends no change to the packet filter. */
   async expectNothingToDo(): Promise<void> {
     const before = await takeSnapshot(this.host)
     await using changes = await RuleMonitor.start(this.host)
@@ -124,7 +124,10 @@ export class ReconcileLab implements AsyncDisposable {
     expectUnchanged(before, await takeSnapshot(this.host))
   }
 
-  /** Each pod reaches the other host by the host's address, and is reached at its published port. */
+  /**
+   * Checks that each pod reaches the other machine with the host's address, and that the machine reaches its published
+   * port.
+   */
   async expectTraffic(pods: readonly Published[]): Promise<void> {
     for (const { pod, hostPort } of pods) {
       const there = await askEcho(pod, { transport: "tcp", address: outside.ip, port: 9000 })
@@ -134,14 +137,14 @@ export class ReconcileLab implements AsyncDisposable {
     }
   }
 
-  /** Checks that the first pod neither reaches the other host nor is reached. */
+  /** Checks that the first pod cannot reach the other machine, nor the machine the pod. */
   async expectNoTraffic([first]: readonly Published[]): Promise<void> {
     if (!first) throw new Error("no pod")
     await expectNoEcho(first.pod, { transport: "tcp", address: outside.ip, port: 9000 })
     await expectNoEcho(this.outside as Namespace, { transport: "tcp", address: uplink.ip, port: first.hostPort })
   }
 
-  /** The rule set, as lines without handles and counts in an order of their own. */
+  /** Returns the rule set as sorted lines, without handles and counters. */
   async ruleSet(): Promise<string[]> {
     const { nftables } = await this.host.json<{ nftables: object[] }>("nft", ["-j", "list", "ruleset"])
     return nftables.flatMap((one) => ("metainfo" in one ? [] : [JSON.stringify(sorted(one))])).sort()
@@ -153,12 +156,15 @@ export class ReconcileLab implements AsyncDisposable {
   }
 }
 
-/** The guard of `route_localnet`, which stays where a flush has taken the record of who has switched it on. */
+/**
+ * Reports whether a change is the guard of `route_localnet`. It stays if a flush deleted the record that portmap
+ * enabled the setting.
+ */
 function isGuard({ line }: Change): boolean {
   return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
 }
 
-/** Returns the output of `nft monitor` during a function. */
+/** Collects the output of `nft monitor`. */
 export class RuleMonitor implements AsyncDisposable {
   #text = ""
   readonly #host: HostNamespace
@@ -180,14 +186,14 @@ export class RuleMonitor implements AsyncDisposable {
     return monitor
   }
 
-  /** The changes that it has seen, once all have come. */
+  /** Returns the changes so far, after all of them have arrived. */
   async stop(): Promise<string[]> {
     await this.#sees("end")
     const lines = this.#text.split("\n").slice(0, -1)
     return lines.filter((line) => !/^# new generation|table ip (begin|end)$/.test(line))
   }
 
-  /** Returns the number of a program's transactions so far. */
+  /** Returns the transactions of a program so far. */
   async transactionsBy(program: string): Promise<string[]> {
     await this.#sees("end")
     return this.#text.split("\n").filter((line) => line.startsWith("# new generation") && line.includes(`(${program})`))
@@ -205,26 +211,26 @@ export class RuleMonitor implements AsyncDisposable {
   }
 }
 
-/** Some of a list, spread over it and shifted by the seed; all in the long form. */
+/** Returns `quick` elements of a list, spread evenly and shifted by the seed; the whole list in the long form. */
 export function some<T>(all: readonly T[], quick: number): T[] {
   const step = Math.max(1, Math.floor(all.length / quick))
   return isLong ? [...all] : all.filter((_, at) => at % step === seed % step)
 }
 
-/** The output of `cni reconcile` for one attachment. */
+/** Returns an entry of `cni reconcile`'s output for an attachment. */
 export function madeFor({ pod }: Published, plugin: string, what: string, network = "pods"): object {
   return { plugin, network, containerId: pod.name, ifName: "eth0", what }
 }
 
 /**
- * Removes the record of `route_localnet`: after a flush it is unknown who switched the setting on, and the record is
- * the cautious one.
+ * Removes the record about `route_localnet`. After a flush it is unknown which program enabled the setting, so the new
+ * record may differ.
  */
 export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))
 }
 
-/** A copy without handles and counts, and with the elements of sets in an order of their own. */
+/** Returns a copy without handles and counters, and with sorted set elements. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value !== "object" || value === null) return value

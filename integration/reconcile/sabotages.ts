@@ -1,7 +1,7 @@
 import { podsNetwork } from "../cni/node-lab.ts"
 import type { Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** A removal of host objects that containers need. */
+/** Deletes objects on the host that containers need. */
 export interface Sabotage {
   readonly what: string
   readonly network?: { name: string; plugins: readonly object[] }
@@ -20,7 +20,7 @@ const ip =
 const inShell = (script: string) => (lab: ReconcileLab) => lab.host.exec("sh", ["-ec", script])
 const deleteTables = (name: string) => `nft list tables | grep ${name} | sed "s/^/delete /" | nft -f -`
 
-/** The name of the host's end of a pod's pair. */
+/** Returns the name of the host's end of a pod's veth pair. */
 async function hostEndOf(lab: ReconcileLab, { pod }: Published): Promise<string> {
   const links = await lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   const found =

@@ -1,4 +1,4 @@
-/** Random sabotage while a listener runs; the long form has hundreds of rounds. */
+/** Deletes random objects while a listener runs; hundreds of times in the long form. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"
@@ -7,7 +7,7 @@ import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 import { type Sabotage, sabotages } from "./sabotages.ts"
 
-/** The number of sabotages of each network. */
+/** The number of sabotages for each network. */
 const ROUNDS = extent(6, 150)
 
 const networks = [...Map.groupBy(sabotages, ({ network }) => network)]
@@ -20,7 +20,8 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
     const chance = new Chance(seed)
     let held = 0
     for (let round = 0; round < ROUNDS; round += 2) {
-      // A listener for two, since the pause between checks doubles. Every other one is killed.
+      // Each listener handles two sabotages, because it doubles the pause between its checks. Every second listener is
+      // killed.
       await using listener = await RunningListener.start(lab.node)
       for (let at = 0; at < 2; at++) {
         const { what, act } = chance.of<Sabotage>(kinds)
@@ -42,7 +43,7 @@ test.each(networks.map(([network, kinds]) => ({ title: kinds[0]?.what ?? "", net
   scaleTimeout(extent(600_000, 7_200_000)),
 )
 
-/** How long ADD, DEL and losses go on: \`npm run test:faults -- reconcile/storm\` has half an hour. */
+/** The duration of ADDs, DELs and losses: half an hour in `npm run test:faults -- reconcile/storm`. */
 const STORM_MS = extent(60_000, 1_800_000)
 
 test(
@@ -64,7 +65,7 @@ test(
       for (; Date.now() < end; count++) await act()
       return count
     }
-    /** Odd while the bridge is being deleted. */
+    /** A counter that is odd while the bridge is being deleted. */
     let deletions = 0
     const deleteBridge = async () => {
       deletions++
@@ -76,7 +77,7 @@ test(
       try {
         pods.push(...(await lab.addPods(1)))
       } catch (error) {
-        // An ADD may fail only if the bridge is deleted during the call. It leaves nothing.
+        // ADD may fail only if the bridge is deleted during the call. A failed ADD must leave nothing.
         if (!(error instanceof Error) || (before === deletions && before % 2 === 0)) throw error
         gone.push(String(error.cause))
       }
@@ -88,7 +89,7 @@ test(
       gone.push(pod.pod.name)
     }
     const lose = [
-      // All but the tables of firewalld, which does not survive their loss.
+      // Delete all tables except those of firewalld, which does not restore them.
       () => lab.host.tryExec("sh", ["-c", 'nft list tables | grep cni_ | sed "s/^/delete /" | nft -f -']),
       deleteBridge,
       () => lab.host.exec("firewall-cmd", ["--reload"]),
@@ -104,7 +105,8 @@ test(
     const everything = JSON.stringify([await lab.ruleSet(), await lab.host.json("ip", ["-j", "link"])])
     for (const name of gone) expect(everything).not.toContain(name)
     for (const { pod } of pods) expect(everything).toContain(pod.name)
-    // A bridge can be deleted between the plugins of one check. That is reported, and the next check restores the rest.
+    // The bridge may be deleted between two plugins of a check. The listener reports that, and its next check restores
+    // the rest.
     const unexpected = listener.said
       .split("\n")
       .filter((line) => /cannot restore(?!.*\bcni0\b.*(ENOENT|ENODEV))(?!.* of port .*EOPNOTSUPP)/.test(line))

@@ -1,5 +1,5 @@
 /**
- * Flows that began while rules were missing: the kernel tracks them without translation, and continues to do so while
+ * Tests flows that began while rules were missing. The kernel tracks such a flow without address translation while
  * packets arrive, even after the rules are restored.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
@@ -8,7 +8,8 @@ import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 
 /**
- * Sends a datagram each 20 ms from one port, or continues one TCP connection; reports its start, and its first answer.
+ * A Python program that sends a datagram every 20 ms from one port, or opens a TCP connection. Prints a line at the
+ * start and a line after the first answer.
  */
 const program = `
 import socket, sys, time
@@ -46,7 +47,7 @@ beforeAll(async () => {
 })
 afterAll(() => directory[Symbol.asyncDispose]())
 
-/** A flow that continues until it is answered. */
+/** A flow that continues until an answer arrives. */
 class Flow implements Disposable {
   readonly #program: Bun.Subprocess<"ignore", "pipe", "inherit">
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>
@@ -75,11 +76,11 @@ class Flow implements Disposable {
   }
 }
 
-/** A pod whose port 80 is published for UDP too, and its outgoing and incoming flows. */
+/** Creates a pod whose port 80 is published for TCP and UDP, with outgoing and incoming flows. */
 async function createLab() {
   const lab = await ReconcileLab.create()
   const [published] = (await lab.addPods(1, ["tcp", "udp"])) as [Published]
-  // Flows are tracked as long as a rule requests their state, as nearly every host's does.
+  // The kernel tracks flows only if a rule uses their state, as on nearly every host.
   const tracking = "table ip filter { chain forward { type filter hook forward priority 0; ct state invalid drop; }; }"
   await lab.host.exec("nft", [tracking])
   return { lab, published, [Symbol.asyncDispose]: () => lab[Symbol.asyncDispose]() }
@@ -115,7 +116,7 @@ test("the listener: flows that began while a table was gone are answered after i
   await using made = await createLab()
   const { lab, published } = made
   await using listener = await RunningListener.start(lab.node)
-  // It is stopped while they begin, as it is held up on a busy machine.
+  // The listener is stopped while the flows begin, as if the machine were busy.
   process.kill(listener.pid, "SIGSTOP")
   await loseRules(lab)
   const flows = flowsOf(lab, published)

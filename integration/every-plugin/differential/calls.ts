@@ -50,7 +50,7 @@ const cloned = fc.option(
   { nil: undefined },
 )
 
-/** One random call. */
+/** Generates a random call. */
 const call: fc.Arbitrary<DriverCall> = fc
   .record({
     plugin: fc.constantFrom(...pluginsAs().filter((name) => pluginRow(name).staged !== false)),
@@ -74,7 +74,10 @@ const call: fc.Arbitrary<DriverCall> = fc
     return { plugin, env, stdin }
   })
 
-/** The life of an attachment: an interface plugin, chained plugins, CHECK, DEL, GC, in versions that have them. */
+/**
+ * Generates the calls for one attachment: an interface plugin and chained plugins, with CHECK, DEL and GC in versions
+ * that have them.
+ */
 const story: fc.Arbitrary<DriverCall[]> = fc
   .record({
     maker: fc.constantFrom("bridge", "ptp", "macvlan", "tap"),
@@ -122,7 +125,9 @@ const story: fc.Arbitrary<DriverCall[]> = fc
     return calls
   })
 
-/** Returns the same calls for the same seed: attachments' lives, random calls, more lives. */
+/**
+ * Returns random calls, which depend only on the seed: the calls of whole attachments, and single calls between them.
+ */
 export function generateCalls(seed: number, chance: number, stories: number): DriverCall[] {
   const drawn = fc.sample(story, { seed, numRuns: stories })
   const single = fc.sample(call, { seed: seed + 1, numRuns: chance })

@@ -1,7 +1,7 @@
 import fc from "fast-check"
 import { type Json, odd } from "./values.ts"
 
-/** Every place in a value that can be changed: the container and the key. */
+/** Returns every value inside a value that can be changed, as container and key. */
 function placesIn(value: Json): [{ [key: string]: Json }, string][] {
   if (typeof value !== "object" || value === null) return []
   const object = value as { [key: string]: Json }
@@ -16,7 +16,7 @@ interface Mutation {
   readonly value: Json
 }
 
-/** A configuration with one fault. */
+/** Returns a configuration with these changes. */
 export function mutate(config: { [key: string]: Json }, mutations: readonly Mutation[]): { [key: string]: Json } {
   const changed = structuredClone(config)
   for (const { at, kind, value } of mutations) {
@@ -33,14 +33,14 @@ export function mutate(config: { [key: string]: Json }, mutations: readonly Muta
   return changed
 }
 
-/** One such change. */
+/** Generates one random change of a configuration. */
 export const mutation: fc.Arbitrary<Mutation> = fc.record({
   at: fc.nat(200),
   kind: fc.constantFrom("replace", "replace", "replace", "delete", "case", "wrap", "add"),
   value: odd,
 })
 
-/** Changes to the text of a configuration. */
+/** Generates a function that damages the text of a configuration. */
 export const spoil: fc.Arbitrary<(text: string) => Uint8Array> = fc
   .tuple(fc.nat(), fc.nat(11), fc.string({ unit: "binary", maxLength: 3 }), fc.uint8Array({ maxLength: 40 }))
   .map(([at, kind, piece, bytes]) => (text: string) => {

@@ -30,7 +30,7 @@ const ports: Json = [
   { hostPort: 53, containerPort: 53, protocol: "UDP", hostIP: "10.0.0.1" },
 ]
 
-/** Configurations that are valid, by plugin, without the keys that all have. */
+/** Valid configurations by plugin, without the keys that every configuration has. */
 export const valid: Readonly<Record<string, readonly { [key: string]: Json }[]>> = {
   bridge: [
     { bridge: "br-lab", isGateway: true, ipMasq: true, ipam: pool("10.22.0.0/24") },

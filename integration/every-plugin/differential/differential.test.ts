@@ -9,7 +9,7 @@ import { place } from "./values.ts"
 
 const seed = Number(process.env.CNI_TEST_SEED ?? 20251122)
 
-/** Makes the calls on one side, on its own host; returns the outcomes. */
+/** Makes the calls in one way on a new host, and returns the outputs. */
 async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
   await using host = await hostFor(...pluginNames)
   await using directory = await TemporaryDirectory.create()
@@ -22,7 +22,7 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
   using ofThisProcess = new PluginDirectory()
   const delegates = pluginsInProcess(requirePlugin("flannel"))
   for (const name of pluginNames) {
-    // A process serves the delegates whose files are of its own build.
+    // A process serves delegates itself only if their files are of its own build.
     const isServed = side === "served" && delegates.some((delegate) => delegate.name === name)
     const file = isServed ? ofThisProcess.ownPlugin(name, name) : join(builtPlugins, name)
     await host.exec("ln", ["-s", file, `${place.bin}/${name}`])
@@ -34,19 +34,19 @@ async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAn
   return await Bun.file(directory.join("answers")).json()
 }
 
-/** Returns an answer without its random parts, and without the names of functions. */
+/** Returns an output without its random parts and without names of functions. */
 function normal({ exitCode, stdout, stderr }: DriverAnswer): DriverAnswer {
   const plain = (text: string) =>
     text
       .replaceAll(/veth[0-9a-f]{8}/g, "vethX")
-      .replaceAll(/\b(?!0a:00:00)[0-9a-f]{2}(:[0-9a-f]{2}){5}\b/g, "MAC") // those of configurations begin like that
+      .replaceAll(/\b(?!0a:00:00)[0-9a-f]{2}(:[0-9a-f]{2}){5}\b/g, "MAC") // MAC addresses of configurations begin with 0a:00:00
       .replaceAll(/\/new\/[0-9a-f]{16}/g, "/new/DRAFT")
       .replaceAll(/(\n {4}at .*)+/g, "\n    at")
       .replaceAll(/"details": "at [^"]*"/g, '"details": "at"')
   return { exitCode, stdout: plain(stdout), stderr: plain(stderr) }
 }
 
-/** The calls that two sides have answered differently, with both answers. */
+/** Returns the calls with different outputs, with both outputs. */
 function differences(calls: readonly DriverCall[], one: readonly DriverAnswer[], two: readonly DriverAnswer[]) {
   return calls.flatMap((call, at) => {
     const [first, second] = [one[at], two[at]].map((answer) => answer && normal(answer))
@@ -67,7 +67,7 @@ test("thousands of calls have the same answers from the executables and from the
   ])
   expect(differences(calls, executable, served)).toEqual([])
   expect(differences(sample, executable, main)).toEqual([])
-  // The calls reach what they are for.
+  // Check that many calls succeed, and that the expected errors occur.
   const added = calls.filter(({ env }, at) => env.CNI_COMMAND === "ADD" && executable[at]?.exitCode === 0)
   expect(added.length).toBeGreaterThan(8 * pluginNames.length)
   const codes = new Set(executable.map(({ exitCode, stdout }) => (exitCode === 0 ? 0 : JSON.parse(stdout).code)))

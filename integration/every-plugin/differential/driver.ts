@@ -1,6 +1,6 @@
 /**
- * Makes a list of calls, one after the other, inside of a host: `bun driver.ts SIDE CALLS ANSWERS`. One side starts the
- * executables, one serves the same plugins in this one process on Bun, one starts `bun main.ts` for each call.
+ * Makes a list of calls in sequence inside a host: `bun driver.ts SIDE CALLS ANSWERS`. SIDE chooses how: with the
+ * executables, with the same plugins in this Bun process, or with `bun main.ts` for each call.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -9,17 +9,17 @@ import type { NamespaceFile } from "../../../pkg/netns/mod.ts"
 import { serve } from "../../../pkg/skel/mod.ts"
 import { pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"
 
-/** One call of a plugin. */
+/** A plugin call. */
 export interface DriverCall {
   readonly plugin: string
   readonly env: Readonly<Record<string, string>>
-  /** Base64. */
+  /** The input in Base64. */
   readonly stdin: string
-  /** The number of a call whose answer becomes this one's `prevResult`. */
+  /** The index of an earlier call whose output becomes the `prevResult` of this call. */
   readonly prevResultOf?: number
 }
 
-/** The outcome. */
+/** The output of a plugin call. */
 export interface DriverAnswer {
   readonly exitCode: number
   readonly stdout: string
@@ -55,7 +55,7 @@ function serveHere(name: string, env: DriverCall["env"], stdin: Uint8Array): Dri
   return { exitCode: reply.exitCode, stdout: (stdout + reply.stdout).toWellFormed(), stderr }
 }
 
-/** `main.ts` of a plugin. */
+/** Returns the path of a plugin's `main.ts`. */
 function mainOf(plugin: string): string {
   const [main = ""] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: project, absolute: true })
   return main

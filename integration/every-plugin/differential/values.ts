@@ -1,19 +1,18 @@
 import fc from "fast-check"
 
-/** Any JSON. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
 /** The paths of the plugins and of two containers' namespaces on the driver's host. */
 export const place = { bin: "/run/cni/bin", pods: ["/run/cni/pod1", "/run/cni/pod2"] } as const
 
-/** Of the specification. */
+/** The versions of the specification. */
 export const versions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"]
-/** Texts that resemble an address. */
+/** Valid addresses and texts that resemble an address. */
 export const addresses = [
   "10.1.2.3 10.1.2.3/24 10.1.2.3/33 010.1.1.1 1.2.3 1.2.3.4.5 300.1.1.1/8 10.1.0.0/16 0.0.0.0/0",
   "::1 fd00::/64 fd00:0:0::5/64 ::ffff:1.2.3.4 fe80::1%eth0 1:2:3:4:5:6:7:8:9 ::/0 FD00::ABCD 1::2::3 /",
 ].flatMap((line) => line.split(" "))
-/** Texts that some reader may stumble over. */
+/** Texts that are hard to parse. */
 export const words = [
   ...[
     "",
@@ -85,7 +84,7 @@ const numbers = [
   1e300,
 ]
 
-/** A value where another was expected. */
+/** Generates a value of an unexpected type. */
 export const odd: fc.Arbitrary<Json> = fc.oneof(
   fc.constantFrom<Json>(null, true, false, [], {}, [null], [[]], [{}], { x: null }),
   fc.constantFrom<Json>(...numbers),

@@ -57,7 +57,7 @@ test("each namespace is listed by the path where it is mounted, however that is 
   const { paths, pid, found, all } = JSON.parse(stdout)
   expect(paths).toContain(odd)
   expect(paths).toContain(`/run/netns/${pod.name}`)
-  expect(paths).toContain(`/run/netns/${host.name}`) // the own namespace of the searching process, found by its path
+  expect(paths).toContain(`/run/netns/${host.name}`) // the file in /run/netns, not a path in /proc
   expect(paths).toContain(`/proc/${pid}/ns/net`)
   expect({ found, all }).toEqual({ found: [true, true], all: true })
 })
