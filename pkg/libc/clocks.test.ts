@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { processorShare, shareOf } from "./clocks.ts"
 
-// proc(5): nanoseconds on a processor, nanoseconds of waiting for one, turns
+// proc(5): the nanoseconds on a processor, the nanoseconds of waiting for a processor, the number of turns.
 test.each([
   ["3000000 1000000 12\n", 0.75],
   ["3000000 0 12\n", 1],

@@ -79,7 +79,7 @@ test("poll is false when the time is over, not sooner", () => {
 
 test("a signal neither shortens nor lengthens the wait of poll", async () => {
   let signals = 0
-  process.on("SIGUSR2", () => signals++) // for good: a late signal would end the process
+  process.on("SIGUSR2", () => signals++) // never removed: a late signal would end the process
   const sender = Bun.spawn(["sh", "-c", `for _ in 1 2 3 4 5; do sleep 0.05; kill -USR2 ${process.pid}; done`])
   try {
     using silent = new FileDescriptor(openNetlink(0))
@@ -91,5 +91,5 @@ test("a signal neither shortens nor lengthens the wait of poll", async () => {
   } finally {
     await sender.exited
   }
-  while (signals === 0) await Bun.sleep(1) // delivered by now, and handed to the listener soon
+  while (signals === 0) await Bun.sleep(1) // all signals have been delivered; the listener is called soon
 })

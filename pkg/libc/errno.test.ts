@@ -87,7 +87,7 @@ test("errno is that of the call just made, over thousands of different failures 
       ["ENOTEMPTY", () => removeDirectory(directory)],
       ["EISDIR", () => open(directory, 1)],
       ["ENAMETOOLONG", () => makeDirectories(join(directory, "x".repeat(256)))],
-      ["no error", () => close(-1 as Fd)], // sets errno, which is not read
+      ["no error", () => close(-1 as Fd)], // sets errno, which the test does not read
     ]
     const wrong = new Set<string>()
     for (let round = 0; round < 2000; round++) {

@@ -49,12 +49,12 @@ beforeAll(() => {
 afterAll(() => rmSync(directory, { recursive: true }))
 
 let paths = 0
-/** A path that does not exist. */
+/** Returns a path that does not exist. */
 function fresh(): string {
   return join(directory, `f${paths++}`)
 }
 
-/** A file with this content. */
+/** Creates a file with this content and returns its path. */
 function file(content: string | Uint8Array): string {
   const path = fresh()
   writeFileSync(path, content)
@@ -166,7 +166,7 @@ describe("writing", () => {
     mkdirSync(path)
     const open = () => readdirSync("/proc/self/fd").length
     const before = open()
-    expect(tryUnnamedFile(path)).toBeBoolean() // it depends on the file system
+    expect(tryUnnamedFile(path)).toBeBoolean() // the result depends on the file system
     expect(readdirSync(path)).toEqual([])
     expect(open()).toBe(before)
   })
@@ -296,7 +296,7 @@ describe("directories", () => {
     const path = fresh()
     mkdirSync(path)
     expect(readDirectory(path)).toEqual([])
-    const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`) // 64 KiB hold some 280
+    const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`) // a buffer of 64 KiB holds some 280 names
     for (const name of names) writeFileSync(join(path, name), "")
     expect(readDirectory(path).sort()).toEqual(names.sort())
     syncPath(path)
@@ -388,7 +388,7 @@ test("an attribute that a file has not got is undefined, also where there are no
   expect(set).toThrow(expect.objectContaining({ call: "fsetxattr" }))
 })
 
-// The digest is sha256sum's of coreutils; FIPS 180-4 has the example.
+// The expected digest is that of coreutils' sha256sum; FIPS 180-4 has the example.
 test("the digest of a file", () => {
   expect(sha256OfFile(file("abc"))).toBe("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
   expect(() => sha256OfFile(fresh())).toThrow(expect.objectContaining({ errno: "ENOENT" }))

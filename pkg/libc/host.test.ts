@@ -22,7 +22,7 @@ describe("a program is found by PATH", () => {
   beforeAll(() => {
     directory = mkdtempSync(join(tmpdir(), "libc-host-"))
     for (const place of ["a", "b", "c"]) mkdirSync(join(directory, place))
-    mkdirSync(join(directory, "a/tool")) // a directory of the name
+    mkdirSync(join(directory, "a/tool")) // a directory with the program's name
     for (const place of ["b", "c"]) writeFileSync(join(directory, place, "tool"), "")
     chmodSync(join(directory, "c/tool"), 0o755)
     symlinkSync("../c/tool", join(directory, "b/other"))

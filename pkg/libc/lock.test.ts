@@ -11,7 +11,7 @@ beforeAll(() => {
 afterAll(() => rmSync(directory, { recursive: true }))
 
 let files = 0
-/** An empty file of its own. */
+/** Creates an empty file and returns its path. */
 function emptyFile(): string {
   const path = join(directory, `f${files++}`)
   writeFileSync(path, "")
@@ -21,7 +21,7 @@ function emptyFile(): string {
 describe("a lock", () => {
   test("that we have is not to be had by another process, until we close the file", () => {
     const path = emptyFile()
-    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode // flock(1): 1 when it is taken
+    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode // flock(1) returns 1 if the lock is taken
     {
       using opened = FileDescriptor.open(path, Open.ReadOnly)
       expect(tryLock(opened.fd)).toBe(true)

@@ -10,14 +10,15 @@ const at = (name: string) => join(directory, name)
 mkdirSync(at("full/inside"), { recursive: true })
 writeFileSync(at("file"), "1234")
 
-/** More descriptors than any process has. */
+/** A descriptor number greater than that of any open descriptor. */
 const fd = 1_000_000_000 as libc.Fd
 const bad = `descriptor ${fd}: Bad file descriptor (EBADF)`
 const missing = "No such file or directory (ENOENT)"
 const buffer = new Uint8Array(8)
 const absent = at("absent/file")
 
-// What of a file or a descriptor was refused: the administrator reads it behind the words of a room above.
+// Each message names the call and the file or descriptor. Administrators read it after the message of a package that
+// called this one.
 test.each<[string, () => unknown]>([
   [`open "DIR/absent/file": ${missing}`, () => libc.open(absent, libc.Open.ReadOnly)],
   [`open "DIR/absent/file": ${missing}`, () => libc.readFile(absent)],

@@ -96,7 +96,7 @@ test("a file system has what statfs(2) says", () => {
   const { bsize, blocks, bavail, files } = statfsSync("/dev/shm")
   const { free, freeFiles, ...found } = statFileSystem("/dev/shm")
   expect(found).toEqual({ isReadOnly: false, size: bsize * blocks, files })
-  expect(Math.abs(free - bsize * bavail)).toBeLessThan(64 << 20) // other programs write there too
+  expect(Math.abs(free - bsize * bavail)).toBeLessThan(64 << 20) // other programs write to the file system too
   expect(freeFiles).toBeLessThanOrEqual(files)
   expect(() => statFileSystem(join(directory, "nothing"))).toThrow("ENOENT")
 })

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { engine } from "../engine/mod.ts"
 import { FileDescriptor, Poll, type PollRequest, pollAll } from "./mod.ts"
 
-/** A pipe: the read end, and the write end. */
+/** Opens a pipe and returns the read end and the write end. */
 function pipe(): [FileDescriptor, FileDescriptor] {
   const pair = new Int32Array(2)
   engine.pipe2(pair, 0o2000000)

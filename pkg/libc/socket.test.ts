@@ -37,7 +37,7 @@ test("a netlink socket answers a request, and is ready to be read then", () => {
   const view = new DataView(answer.buffer)
   expect(view.getUint32(0, true)).toBe(whole)
   expect(view.getUint16(4, true)).toBe(16) // RTM_NEWLINK
-  expect(view.getUint32(8, true)).toBe(7) // the request's sequence number
+  expect(view.getUint32(8, true)).toBe(7) // the sequence number of the request
 })
 
 test("receiving nothing says EAGAIN, at once with MSG_DONTWAIT and else after the timeout", () => {
@@ -66,7 +66,7 @@ test("errors of sockets say what was asked for", () => {
   expect(() => sendToKernel(-1 as Fd, getLoopback)).toThrow("sendto the kernel: Bad file descriptor (EBADF)")
 })
 
-/** Whether the kernel has a netlink socket with the inode in /proc/self/fd. */
+/** Reports whether the kernel has a netlink socket with this inode, as in /proc/self/fd. */
 function isThere(inode: string): boolean {
   return readFileSync("/proc/net/netlink", "utf8")
     .split("\n")
@@ -97,7 +97,7 @@ test("what is no socket cannot be left", () => {
   expect(() => leaveToKernel(-1 as Fd)).toThrow("EBADF")
 })
 
-// proc(5), fdinfo: O_CLOEXEC 02000000
+// O_CLOEXEC is 02000000 in fdinfo, proc(5).
 test("no program inherits a socket, a watch or a file", () => {
   const directory = mkdtempSync(join(tmpdir(), "cloexec-"))
   try {

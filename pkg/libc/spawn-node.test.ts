@@ -7,7 +7,7 @@ import { spawnCases } from "./spawn.fixture.ts"
 const directory = mkdtempSync(join(tmpdir(), "spawn-node-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** Cases that Node's `spawnSync` cannot have. */
+/** Cases that do not apply to Node's `spawnSync`, each with the reason. */
 const left: Readonly<Record<string, string>> = {
   "no output is allowed": "a limit of 0 is no limit there",
   "more than a pipe holds, in and out at the same time": "the limit of output is one for both streams",
@@ -21,7 +21,7 @@ test("the cases that are left out are cases", () => {
   expect(spawnCases.length - tried.length).toBe(Object.keys(left).length)
 })
 
-/** Node's results for the cases of `spawn`, with the npm package's back end. */
+/** Returns Node's results of the cases of `spawn`, with the back end of the npm package. */
 async function answersOnNode(): Promise<unknown[]> {
   const entry = join(directory, "entry.ts")
   const fixture = JSON.stringify(join(import.meta.dir, "spawn.fixture.ts"))

@@ -3,7 +3,7 @@ import { readDirectory } from "./directories.ts"
 import type { Spawn, Spawned } from "./running.ts"
 import { spawn } from "./spawn.ts"
 
-/** The outcome of a program's run, as a plain value; long output is shown by its length. */
+/** The result of running a program, as a plain value. Long output is replaced by its length. */
 type Story = Omit<Spawned, "stdout" | "stderr"> & { stdout: string | number; stderr: string | number }
 type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json | undefined }
 
@@ -24,7 +24,7 @@ const late = { ...killed, timedOut: true }
 const timeoutMs = 60
 const bytes = (length: number) => new Uint8Array(length).fill(120)
 
-/** A file with a content and a mode. */
+/** Creates a file with a content and a mode. */
 function file(path: string, content: string, mode: number): string {
   const fd = engine.open(path, 0o2000101, mode)
   engine.write(fd, engine.encodeUtf8(content))
@@ -40,13 +40,16 @@ function whileWritten<T>(path: string, work: () => T): T {
   return result
 }
 
-/** Kills the process whose number a program has written: a descendant that outlives it on purpose. */
+/** Kills the descendant that has deliberately outlived the program. Its process ID is the program's output. */
 function withoutDescendant(ended: Story): Story {
   const pid = Number(ended.stdout)
   return { ...ended, stdout: pid > 1 && engine.kill(pid, 9) === 0 ? "killed" : "no descendant" }
 }
 
-/** A case: its title, the program, the expected result. `at` is the path of a name in its own directory. */
+/**
+ * The cases: a title, a function that runs a program, and the expected result. `at` returns the path of a name in the
+ * case's own directory.
+ */
 export const spawnCases: readonly (readonly [
   name: string,
   run: (at: (name: string) => string) => Json,
@@ -196,7 +199,10 @@ const mistake = (work: () => unknown) => {
   }
 }
 
-/** This process's result of a case, and the remains of the case, which should be empty. */
+/**
+ * Runs a case in this process. Returns its result, the number of leaked descriptors, and whether no child process is
+ * left.
+ */
 export function answerSpawnCase(index: number, directory: string): Json {
   const own = `${directory}/${index}`
   engine.mkdirat(own, 0o700)
@@ -213,7 +219,9 @@ function attempt(work: () => Json): Json {
   }
 }
 
-/** The program on its own engine: `NAME cases DIRECTORY` and `NAME few` print answers as JSON. */
+/**
+ * Runs the cases on the current engine and prints the results as JSON. The arguments are `cases DIRECTORY` or `few`.
+ */
 export function run(): never {
   const [, task, directory = ""] = engine.arguments()
   const answer = task === "few" ? spawnWithFewDescriptors() : spawnCases.map((_, at) => answerSpawnCase(at, directory))
@@ -222,15 +230,18 @@ export function run(): never {
   return engine.exit(0)
 }
 
-/** The number of open descriptors of this process. */
+/** Returns the number of open descriptors of this process. */
 export const descriptors = () => readDirectory("/proc/self/fd").length
 
-/** Whether this process has no child, living or dead: WNOHANG, ECHILD. */
+/**
+ * Reports whether this process has no child process, neither running nor ended: wait4(2) with WNOHANG fails with
+ * ECHILD.
+ */
 export const isChildless = () => engine.wait4(-1, new Int32Array(1), 1) === -10
 
 /**
- * Starts programs with increasing limits of descriptors, and returns each outcome. The last limit suffices. The limits
- * must be small.
+ * Starts a program with no free descriptor, then with one, and so on, and returns each result. The last number
+ * suffices. The process must have a low limit of descriptors.
  */
 export function spawnWithFewDescriptors(): Json {
   const before = descriptors()

@@ -9,14 +9,14 @@ import { spawn } from "./spawn.ts"
 const directory = mkdtempSync(join(tmpdir(), "spawn-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-// integration/executable/engine-contract.test.ts has the native host answer the same
+// integration/executable/engine-contract.test.ts runs the same cases on the native host.
 describe("spawn:", () => {
   test.each(spawnCases.map(([name, , expected], at) => [name, at, expected] as const))("%s", (_, at, expected) => {
     expect(answerSpawnCase(at, directory)).toEqual({ answer: expected, leaked: 0, childless: true })
   })
 })
 
-/** Makes the n-th call of a system call fail, while `work` runs. */
+/** Makes the n-th call of a system call fail while `work` runs. */
 function failing(
   name: "pipe2" | "open" | "fcntl" | "pidfd_open" | "poll" | "read" | "write" | "wait4",
   nth: number,
@@ -44,7 +44,7 @@ test.each([
   ["poll", 2, {}],
   ["read", 1, {}],
   ["read", 2, {}],
-  ["write", 1, { stdin: new Uint8Array(9) }], // the program would take a part for the whole
+  ["write", 1, { stdin: new Uint8Array(9) }], // the program would mistake a part of its input for the whole
 ] as const)("%s, the %d. time: where it fails nothing is left, no descriptor and no process", (name, nth, options) => {
   const before = descriptors()
   failing(name, nth, () => {

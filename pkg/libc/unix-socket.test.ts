@@ -32,7 +32,7 @@ test("what one end writes the other reads, and no call waits", () => {
   expect(() => listenAt(path)).toThrow(`bind "${path}": Address already in use (EADDRINUSE)`)
 })
 
-// struct sockaddr_un has room for 108 bytes, the zero at the end among them, unix(7).
+// struct sockaddr_un has room for a path of 108 bytes, including the zero byte at its end, unix(7).
 test("a path of 107 bytes is a socket's, and one of 108 is too long", () => {
   const path = (length: number) => join(directory, "x".repeat(length - directory.length - 1))
   using server = listenAt(path(107))

@@ -16,7 +16,7 @@ import {
   tree,
 } from "./testing.ts"
 
-// The bytes below a command are what iproute2 6.1.0 sent for it, from the byte after struct nlmsghdr on:
+// The bytes below a command are those that iproute2 6.1.0 sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
 
 const br0 = linkNumber(3, "br0")
@@ -65,7 +65,7 @@ describe("adding", () => {
           1400 0600 08070000 100e0000 00000000 00000000  # struct ifa_cacheinfo`,
         { header: 8 },
       ),
-      header: "0a40020003000000", // the old flags too
+      header: "0a40020003000000", // with the old flags
     })
     expect(tree(toRestoreAddress({ ...nine, lifetimes: undefined }).payload, { header: 8 })).not.toHaveProperty("6")
   })
@@ -108,7 +108,7 @@ describe("adding", () => {
     ["10.1.2.3", 8, "0affffff"],
     ["10.1.2.3", 30, "0a010203"],
     ["10.1.2.128", 25, "0a0102ff"],
-    ["10.1.2.3", 31, undefined], // RFC 3021: a link between two has no broadcast
+    ["10.1.2.3", 31, undefined], // RFC 3021: a link between two hosts has no broadcast address
   ])("the broadcast address of %s/%d has all host bits set", (text, prefix, broadcast) => {
     const { payload } = requestOf((route) => addAddress(route, br0, { ip: ip(text), prefix }))
     expect(tree(payload, { header: 8 })[4]).toBe(broadcast)

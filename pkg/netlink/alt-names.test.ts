@@ -2,10 +2,10 @@ import { describe, expect, test } from "bun:test"
 import { addAltNames, deleteAltNames } from "./link-changes.ts"
 import { hex, linkNumber, requestOf } from "./testing.ts"
 
-// What iproute2 6.1.0 sent for each command, from the byte after struct nlmsghdr on:
+// The bytes that iproute2 6.1.0 sent for each command, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
 describe("alternative names", () => {
-  // ip link property add dev ens5 altname lab:ctr:eth0 altname b, with ens5 number 3: type 0x6c, flags 0xe05
+  // ip link property add dev ens5 altname lab:ctr:eth0 altname b, where ens5 has index 3: type 0x6c, flags 0xe05
   test("are given in one request, and not to two links", () => {
     const { type, flags, payload } = requestOf((route) =>
       addAltNames(route, linkNumber(3, "ens5"), ["lab:ctr:eth0", "b"]),

@@ -75,7 +75,7 @@ describe("a table", () => {
   })
 })
 
-// NFTA_SET_ELEM_LIST_ELEMENTS holds NFTA_LIST_ELEM 1 again and again, <linux/netfilter/nf_tables.h>
+// NFTA_SET_ELEM_LIST_ELEMENTS contains several NFTA_LIST_ELEM 1, <linux/netfilter/nf_tables.h>
 test("a list has one number for all its entries", () => {
   const numbers = listOf(1, u8)
   expect(numbers.encode([7, 8])).toEqual(hex`0500 0100 07 000000 0500 0100 08 000000`)

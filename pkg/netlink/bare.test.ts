@@ -5,7 +5,8 @@ import { hex, listing } from "./testing.ts"
 
 const index = 7 as netlink.Ifindex
 
-// Answers that are a header alone, <linux/rtnetlink.h>, <linux/if_addr.h>, <linux/neighbour.h>, <linux/fib_rules.h>.
+// Answers that consist of a header alone, <linux/rtnetlink.h>, <linux/if_addr.h>, <linux/neighbour.h>,
+// <linux/fib_rules.h>.
 test("a link without attributes has no name, no address, no kind and no size", () => {
   const [link] = netlink.listLinks(listing(hex`00 00 0100 07000000 43000000 00000000`))
   expect(link).toEqual({ index, name: "", flags: 0x43, type: 1, mac: "", mtu: 0, kind: "", attributes: {} } as never)

@@ -10,9 +10,9 @@ import {
 import { bridgePortData } from "./link-table.ts"
 import { expectOnlyDecodeErrors, hex, type Layout, linkNumber, listing, requestOf, tree } from "./testing.ts"
 
-// The bytes below a command are what iproute2 6.1.0 sent for it, seen with
+// The bytes below a command are those that iproute2 6.1.0 sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
-// from the byte after struct nlmsghdr on. RTM_SETLINK is 19, RTM_DELLINK 17; flags 0x5 are REQUEST | ACK.
+// RTM_SETLINK is 19, RTM_DELLINK 17; flags 0x5 are REQUEST | ACK.
 
 const v0 = linkNumber(3, "v0")
 const layout: Layout = { header: 16 }
@@ -62,7 +62,7 @@ describe("VLANs of a port", () => {
   })
 })
 
-// What Linux 6.1 answered to `bridge -compressvlans vlan show`: a bridge, and the port of the commands above.
+// The answer of Linux 6.1 to `bridge -compressvlans vlan show`: a bridge, and the port of the commands above.
 const bridge = hex`
   07000100 02000000 02100000 00000000
   0800 0300 62723000

@@ -8,7 +8,7 @@ import { acknowledge, done, hex, linkNumber, ScriptedKernel } from "./testing.ts
 const [ENODEV, EPERM, EOPNOTSUPP] = [19, 1, 95]
 const [RTM_NEWLINK, RTM_DELLINK] = [16, 17]
 
-/** A clock that advances only on request. */
+/** Returns a clock that advances only when the test says so. */
 function clockAt(start: number) {
   let now = start
   const pass = (ms: number) => {
@@ -17,7 +17,7 @@ function clockAt(start: number) {
   return { read: () => now, pass }
 }
 
-/** The share of the processor on a quiet machine. */
+/** The share of the processor on an idle machine. */
 const alone = () => 1
 
 const errnoOf = (action: () => unknown) => {
@@ -74,7 +74,7 @@ describe("a budget", () => {
       share = 0.201
       expect(errnoOf(() => budget.step("delete a link"))).toBeUndefined()
     })
-    share = 0.202 // 99 ms of the clock
+    share = 0.202 // the clock has advanced by 99 ms in all
     expect(errnoOf(() => budget.step("delete a link"))).toBeUndefined()
     share = 0.203
     expect(errnoOf(() => budget.step("delete a link"))).toBe("ETIME")
@@ -116,7 +116,7 @@ describe("a budget", () => {
   })
 })
 
-/** A socket on a kernel with a script, with a budget that has no time and this many steps. */
+/** Returns a scripted kernel and a socket to it, whose budget has no time and this many free steps. */
 function connect(script: (request: Message) => ReturnType<typeof acknowledge>[], freeSteps = 1000) {
   const kernel = new ScriptedKernel(script)
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel, new Budget(0, freeSteps)) }

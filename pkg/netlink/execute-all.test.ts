@@ -6,7 +6,7 @@ import { type Answer, acknowledge, ScriptedKernel } from "./testing.ts"
 
 const [EEXIST, EINVAL, ENOBUFS, EAGAIN] = [17, 22, 105, 11]
 
-/** Requests that differ in their only byte. */
+/** Returns requests that differ only in their single byte. */
 const requests = (count: number) =>
   Array.from({ length: count }, (_, at) => ({
     type: 24,
@@ -21,7 +21,10 @@ function connect(script: (request: Message) => Answer[]) {
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
 }
 
-/** A kernel that refuses some requests, by their byte, and acknowledges requests that ask for an acknowledgement. */
+/**
+ * Returns the script of a kernel that refuses requests with certain bytes, and acknowledges requests that ask for an
+ * acknowledgement.
+ */
 const refusing =
   (...refused: number[]) =>
   (request: Message) => {

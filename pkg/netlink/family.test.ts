@@ -10,12 +10,12 @@ import { addressPayload, routePayload } from "./testing/routes.ts"
 import { acknowledge, done, ip, ScriptedKernel } from "./testing.ts"
 
 const [EAFNOSUPPORT, EOPNOTSUPP, EPERM] = [97, 95, 1]
-/** struct ndmsg; struct fib_rule_hdr */
+/** struct fib_rule_hdr */
 const rule = Uint8Array.of(AF_INET, 0, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0)
 
 /**
- * A kernel without IPv6, like 6.1 with `ipv6.disable=1`: it answers requests for IPv6 with the objects of other
- * families.
+ * Returns a socket to a kernel without IPv6, like 6.1 with `ipv6.disable=1`, which answers requests for IPv6 with
+ * objects of other families.
  */
 function withoutIpv6(payload: Uint8Array): NetlinkSocket {
   const kernel = new ScriptedKernel((request) => [

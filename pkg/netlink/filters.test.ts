@@ -3,7 +3,7 @@ import { addFilter, deleteFilter, filterProtocols, listFilters, redirectsOf } fr
 import { expectOnlyDecodeErrors, hex, linkNumber, listing, requestOf, tree } from "./testing.ts"
 import { CLSACT_INGRESS, filterKinds, findRedirect, findTarget, INGRESS_HANDLE, redirectTo } from "./traffic-table.ts"
 
-// The bytes below a command are what Debian's tc (iproute2 6.1.0) sent for it, from the byte after struct nlmsghdr on:
+// The bytes below a command are those that Debian's tc (iproute2 6.1.0) sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=all COMMAND
 // RTM_NEWTFILTER is 44, RTM_DELTFILTER 45. The kernel's answers are those of Linux 6.18.
 
@@ -101,14 +101,14 @@ describe("matchall", () => {
 
   test("is read, with where it leads", () => {
     const listed = captured.slice()
-    listed[8] = 1 // a handle, as the kernel gives one
+    listed[8] = 1 // a handle like one that the kernel assigns
     const [found] = listFilters(listing(listed), v0, INGRESS_HANDLE)
     expect(found).toMatchObject({ kind: "matchall", handle: 1, priority: 1, options: { classId: 0x10001 } })
     expect(found && redirectsOf(found)).toEqual([5])
   })
 })
 
-// tc filter show dev v0 parent ffff:, with the filter of above
+// tc filter show dev v0 parent ffff:, with the filter added above
 const shared = hex`00000000 03000000 00000000 0000ffff 00030100 0800 0100 75333200 0800 0b00 00000000`
 const table = hex`
   00000000 03000000 00000080 0000ffff 00030100 0800 0100 75333200 0800 0b00 00000000
@@ -139,7 +139,7 @@ describe("listing", () => {
     expect(found && redirectsOf(found)).toEqual([4])
   })
 
-  // upstream's plugin, after the device that its filter led to was deleted: two actions, which lead nowhere
+  // Upstream's plugin bandwidth, after the link to which its filter redirected was deleted: two actions without a link.
   test("shows a redirection to a link that no longer exists as one to 0", () => {
     const gone = redirectTo(0)
     const options = filterKinds.u32.encode({ selector: everything, actions: [gone, gone] })

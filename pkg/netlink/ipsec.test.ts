@@ -89,7 +89,7 @@ test("policies have selector, direction, action and templates, in the order in w
   expect(asked).toEqual([0x15, 0x28, 0x12])
 })
 
-// Captured after `ip xfrm policy setdefault fwd block`: struct xfrm_userpolicy_default has in, fwd and out.
+// Captured after `ip xfrm policy setdefault fwd block`: struct xfrm_userpolicy_default contains in, fwd and out.
 test("defaults that block are told, and states are asked for only where a policy has templates", () => {
   const { socket, asked } = socketWith({ policies: [BLOCK], defaults: bytes("02010200") })
   expect(listIpsec(socket)).toMatchObject({ blockedByDefault: ["fwd"], states: [] })

@@ -29,13 +29,13 @@ import {
   tree,
 } from "./testing.ts"
 
-// The bytes below a command are what iproute2 6.1.0 sent for it, seen with
+// The bytes below a command are those that iproute2 6.1.0 sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
-// from the byte after struct nlmsghdr on. RTM_NEWLINK is 16; flags 0x5 are REQUEST | ACK, 0x605 also CREATE | EXCL.
+// RTM_NEWLINK is 16; flags 0x5 are REQUEST | ACK, 0x605 also CREATE | EXCL.
 
 const v0 = linkNumber(2, "v0")
 
-/** struct ifinfomsg, and which attributes hold others. */
+/** struct ifinfomsg, and the attributes that contain attributes. */
 const linkLayout: Layout = {
   header: 16,
   nested: { 18: { texts: [1], nested: { 2: { nested: { 1: { header: 16, texts: [3] } } } } } },
@@ -276,7 +276,7 @@ describe("changing", () => {
     expect(change(value)).toEqual({ type: 16, flags: 0x5, payload })
   })
 
-  // ip link set v0 alias hello: iproute2 leaves the NUL away, which the kernel allows here
+  // ip link set v0 alias hello: iproute2 omits the NUL, which the kernel allows here
   test("an alias is a text like the others", () => {
     const { payload } = change({ alias: "hello" })
     expect(payload).toEqual(hex`0000000002000000 0000000000000000 0a00 1400 68656c6c6f00 0000`)
@@ -312,7 +312,7 @@ describe("an ifb", () => {
     expect(tree(requestOf((route) => addLink(route, ifb)).payload, layout)).toEqual(tree(captured, layout))
   })
 
-  // ip link add link uplink link-netnsid 3 name eth0 type macvlan, where uplink is number 5 there
+  // ip link add link uplink link-netnsid 3 name eth0 type macvlan, where uplink has index 5 in the other namespace
   test("a parent in another namespace is named by its index there and by that namespace's nsid", () => {
     const spec = { kind: "macvlan", name: "eth0", parent: 5 as Ifindex, parentNsid: 3 } as const
     expect(requestOf((route) => addLink(route, spec)).payload).toEqual(hex`
@@ -360,8 +360,8 @@ test("deleting names the link by its number", () => {
   expect(payload).toEqual(hex`00000000 03000000 00000000 00000000 08002e00 07000000`) // IFLA_TARGET_NETNSID
 })
 
-// The kernel's answer to `ip link show dev v0` (Linux 6.18), a veth that is up, has an alias and is a port of a bridge
-// with hairpin on. IFLA_STATS, IFLA_STATS64 and IFLA_AF_SPEC are left out, as are counters of the port.
+// The kernel's answer to `ip link show dev v0` (Linux 6.18). v0 is a veth that is up, has an alias and is a port of a
+// bridge with hairpin on. IFLA_STATS, IFLA_STATS64, IFLA_AF_SPEC and counters of the port are left out.
 const linkAnswer = hex`
   00 00 0100 02000000 43100100 00000000  # struct ifinfomsg: ARPHRD_ETHER, index 2, flags
   0700 0300 763000 00                    # IFLA_IFNAME
@@ -473,7 +473,7 @@ describe("reading", () => {
 })
 
 describe("looking up", () => {
-  /** A kernel that has the one link above under every name that ends in "0" and under number 2. */
+  /** Returns a kernel that answers with the link above for every name that ends in "0" and for index 2. */
   function kernelWithV0() {
     return new ScriptedKernel((request) => {
       const known = request.payload.includes(0x30) || request.payload[4] === 2
@@ -547,7 +547,7 @@ describe("looking up", () => {
     expect(attempts).toBe(3)
   })
 
-  // IFLA_TARGET_NETNSID, <linux/if_link.h>: iproute2 6.1.0 has no option for it.
+  // IFLA_TARGET_NETNSID, <linux/if_link.h>, for which iproute2 6.1.0 has no option.
   test("those of another namespace, by its number, which may be 0", () => {
     const kernel = new ScriptedKernel((request) => [done(request)])
     listLinksInside(new NetlinkSocket(NETLINK_ROUTE, 0, kernel), 0, () => true)
@@ -556,7 +556,7 @@ describe("looking up", () => {
     )
   })
 
-  // From `ip link show type ifb` and `ip link show master NAME`: IFLA_LINKINFO with IFLA_INFO_KIND, IFLA_MASTER.
+  // From `ip link show type ifb` and `ip link show master NAME`: IFLA_LINKINFO with IFLA_INFO_KIND; IFLA_MASTER.
   test("those of a kind, or of a master, which the kernel picks out, and an old one does not", () => {
     const script = (request: Message) => [encodeMessage(16, 2, request.sequence, linkAnswer), done(request)]
     const kernel = new ScriptedKernel(script)
@@ -586,7 +586,8 @@ describe("looking up", () => {
   })
 })
 
-// IFLA_AF_SPEC, AF_INET, IFLA_INET_CONF: a u32 for each IPV4_DEVCONF_* from 1; arp_ignore is number 19, <linux/ip.h>
+// IFLA_AF_SPEC, AF_INET, IFLA_INET_CONF: a u32 for each IPV4_DEVCONF_*, counted from 1; arp_ignore is number 19,
+// <linux/ip.h>
 test("a brief link has arp_ignore of its IPv4 settings, and drops unknown attributes", () => {
   const settings = new Uint8Array(4 * 33)
   settings[4 * 18] = 8

@@ -7,16 +7,16 @@ import { hex } from "./testing.ts"
 
 const text = (value: string) => new TextEncoder().encode(`${value}\0`)
 
-/** A nest as the kernel writes it: its length has 16 bits, however long it is. */
+/** Returns a nested attribute as the kernel writes it: its length is cut to 16 bits. */
 function nest(type: number, content: Uint8Array): Uint8Array {
   const length = 4 + content.length
   return concat([new Uint8Array([length, length >> 8, type, type >> 8]), content])
 }
 
-/** This many IFLA_MACVLAN_MACADDR. */
+/** Returns this many IFLA_MACVLAN_MACADDR attributes. */
 const sources = (count: number) => concat(Array.from({ length: count }, () => attribute(4, hex`0500 2100 0100`)))
 
-/** IFLA_IFNAME, IFLA_LINKINFO of a kind with settings, IFLA_LINK */
+/** Returns IFLA_IFNAME, IFLA_LINKINFO with a kind and its settings, and IFLA_LINK. */
 const link = (kind: string, data: Uint8Array) =>
   concat([
     attribute(3, text("eth0")),
@@ -39,7 +39,8 @@ test("of a link whose settings are too long for their length the kind and what s
 })
 
 test("no bytes of a container behind such a length pass for attributes [S97]", () => {
-  // 65,536 bytes of which the length says nothing: what they hold would be read as the next attributes.
+  // 65,536 bytes that the wrong length does not count. A decoder that trusts the length takes them for the next
+  // attributes.
   const forged = concat([attribute(1, text("macvlan")), nest(2, hex``), attribute(3, text("forged"))])
   const rest = new Uint8Array(65_536 - (forged.length - 16))
   for (let at = 0; at < rest.length; at += 4) rest.set(hex`0400 4000`, at)

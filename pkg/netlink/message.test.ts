@@ -14,7 +14,7 @@ import {
 } from "./message.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
-/** The one message in these bytes. */
+/** Returns the only message in these bytes. */
 function only(bytes: Uint8Array): Message {
   const [message, ...more] = readMessages(bytes)
   if (!message || more.length > 0) throw new Error("not one message")
@@ -26,7 +26,7 @@ const linkUp = hex`
   20000000 1000 0500 4c45016b 00000000  # struct nlmsghdr: length, RTM_NEWLINK, REQUEST | ACK, sequence, port
   00 00 0000 02000000 01000000 01000000  # struct ifinfomsg: index 2, flags IFF_UP, change IFF_UP`
 
-// ip link set br0 mtu 10, answered
+// The answer to ip link set br0 mtu 10.
 const mtuTooSmall = hex`
   60000000 0200 0002 4a290000 edffffff  # NLMSG_ERROR, NLM_F_ACK_TLVS
   eaffffff                              # -EINVAL
@@ -90,7 +90,7 @@ describe("an acknowledgement", () => {
     expect(readAcknowledgement(only(mtuTooSmall))).toEqual({ errno: 22, extack: "mtu less than device minimum" })
   })
 
-  // The same with NETLINK_CAP_ACK, as our sockets request: the request is cut down to its header.
+  // The same answer with NETLINK_CAP_ACK, which the suite's sockets set: only the header of the request is repeated.
   test("carries them after the request's header when it is capped", () => {
     const wire = hex`
       48000000 0200 0003 4a290000 edffffff  # NLM_F_CAPPED | NLM_F_ACK_TLVS
@@ -106,7 +106,7 @@ describe("an acknowledgement", () => {
     expect(readAcknowledgement(only(wire))).toEqual({ errno: 22, extack: "nope!" })
   })
 
-  // ip link add br0 type bridge, when there is one
+  // The answer to ip link add br0 type bridge, if br0 exists.
   test("may have no extack", () => {
     const wire = hex`
       4c000000 0200 0000 4c45016b 3e290000 efffffff
@@ -154,7 +154,7 @@ describe("the end of a dump", () => {
   })
 })
 
-// struct nfgenmsg, <linux/netfilter/nfnetlink.h>: res_id is in network order
+// struct nfgenmsg, <linux/netfilter/nfnetlink.h>, in which res_id has network order
 test("messages of netfilter begin with family, version 0 and resource", () => {
   expect(netfilterHeader(2)).toEqual(hex`02 00 0000`)
   expect(netfilterHeader(0, 10)).toEqual(hex`00 00 000a`)

@@ -3,13 +3,13 @@ import { listNeighbourTables } from "./neighbour-tables.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { done, expectOnlyDecodeErrors, hex, listing, ScriptedKernel } from "./testing.ts"
 
-// Of the kernel's answer to `ip ntable show`: struct ndtmsg, the name, gc_thresh3, and struct ndt_config.
+// A part of the kernel's answer to `ip ntable show`: struct ndtmsg, the name, gc_thresh3, and struct ndt_config.
 const arp = hex`
   02 00 0000
   0e00 0100 6172705f636163686500 0000
   0800 0400 00040000
   2400 0500 0400 6801 2a000000 00000000 00000000 00000000 00000000 00000000 00000000`
-/** NDTA_STATS: struct ndt_stats; `last` follows its ten counters. */
+/** Returns NDTA_STATS with struct ndt_stats, in which the bytes `last` follow ten counters. */
 const statistics = (...last: number[]) => [84 + last.length, 0, 7, 0, ...new Uint8Array(80), ...last]
 const parametersOfLink = hex`02 00 0000 0e00 0100 6172705f636163686500 0000`
 const decnet = hex`0c 00 0000 0800 0400 00040000`

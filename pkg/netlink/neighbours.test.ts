@@ -41,7 +41,7 @@ test("any payload gives a neighbor or a DecodeError", () => {
   expectOnlyDecodeErrors((payload) => listNeighbours(listing(payload), AF_INET), permanent)
 })
 
-// The kernel's answer to `bridge fdb get 0a:00:00:00:00:01 br cni0`, Linux 6.18: the entry of the bridge itself.
+// The kernel's answer to `bridge fdb get 0a:00:00:00:00:01 br cni0`, Linux 6.18: the bridge's own entry.
 const ownEntry = hex`
   07 00 0000 05000000 8000 00 00
   0a00 0200 0a0000000001 0000
@@ -72,7 +72,7 @@ test("a MAC that a bridge does not know is undefined", () => {
   expect(findForwardingEntry(route, linkNumber(5, "cni0"), "0a:00:00:00:00:01")).toBeUndefined()
 })
 
-// Of the kernel's answer to `bridge fdb show br br0`: struct ndmsg, NDA_LLADDR.
+// A part of the kernel's answer to `bridge fdb show br br0`: struct ndmsg, NDA_LLADDR.
 test("the entries of a bridge that do not age are those set by hand and the bridge's own; learned ones and those of interfaces are passed over", () => {
   const mac = "0a00 0200 0a580a550002 0000"
   const entry = (state: string, flags = "00", index = "05000000") =>

@@ -4,13 +4,13 @@ import { assignNsid, findNsid, listNsids } from "./route-socket.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { acknowledge, done, hex, ScriptedKernel } from "./testing.ts"
 
-/** A kernel that answers with RTM_NEWNSID (88) and one attribute NETNSA_NSID. */
+/** Returns a kernel that answers with RTM_NEWNSID (88) and a single attribute NETNSA_NSID. */
 function kernelWith(number: Uint8Array): ScriptedKernel {
   const payload = new Uint8Array([...hex`00000000 0800 0100`, ...number])
   return new ScriptedKernel(({ sequence }) => [encodeMessage(88, 0, sequence, payload)])
 }
 
-// What iproute2 6.1.0 sent for each line of `ip netns list`:
+// The bytes that iproute2 6.1.0 sent for each line of `ip netns list`:
 //   strace -e trace=sendmsg -e write=4 ip netns list
 test("a namespace is asked for by a descriptor", () => {
   const kernel = kernelWith(hex`03000000`)

@@ -14,8 +14,8 @@ import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import { type Answer, acknowledge, hex, linkNumber, listing, reply, requestOf, ScriptedKernel } from "./testing.ts"
 import { TC_H_INGRESS, TC_H_ROOT } from "./traffic-table.ts"
 
-// The bytes below a command are what Debian's tc (iproute2 6.1.0), or upstream's plugin bandwidth 1.1.1, sent, from the
-// byte after struct nlmsghdr on: strace -e trace=sendmsg,sendto -e write=all COMMAND. The kernel's answers are those of
+// The bytes below a command are those that Debian's tc (iproute2 6.1.0) or upstream's plugin bandwidth 1.1.1 sent for
+// it, without struct nlmsghdr: strace -e trace=sendmsg,sendto -e write=all COMMAND. The kernel's answers are those of
 // Linux 6.18. RTM_NEWQDISC is 36, RTM_DELQDISC 37, RTM_GETQDISC 38, RTM_NEWTCLASS 40; flags 0x605 are REQUEST | ACK |
 // EXCL | CREATE.
 
@@ -23,7 +23,7 @@ const v0 = linkNumber(3, "v0")
 const veth = linkNumber(2, "v0")
 
 describe("tbf", () => {
-  // upstream's plugin, "ingressRate": 8000000, "ingressBurst": 800000
+  // Upstream's plugin bandwidth, "ingressRate": 8000000, "ingressBurst": 800000
   test("is asked for as upstream's plugin does it", () => {
     const parameters = { rate: 1_000_000, limit: 125_000, buffer: 1_562_500 }
     const add = { kind: "tbf", handle: 0x10000, options: { parameters } } as const
@@ -38,8 +38,8 @@ describe("tbf", () => {
     })
   })
 
-  // tc qdisc add dev v1 root handle 1: tbf rate 40gbit burst 10mb limit 20000000, without what tc alone sends: the
-  // table of times (TCA_TBF_RTAB), which the kernel does not read, and the link layer
+  // tc qdisc add dev v1 root handle 1: tbf rate 40gbit burst 10mb limit 20000000, without two parts that only tc sends:
+  // the table of times (TCA_TBF_RTAB), which the kernel ignores, and the link layer
   test("has a rate of more than 32 bits, and a burst in bytes, in attributes of their own", () => {
     const parameters = { rate: 0xffffffff, limit: 20_000_000, buffer: 0x94fc }
     const options = { parameters, burst: 10 * 2 ** 20, rate64: 5_000_000_000n }
@@ -70,7 +70,7 @@ describe("tbf", () => {
   })
 })
 
-/** A kernel that answers the one question with this, and acknowledges it. */
+/** Returns a socket to a kernel that answers its single request with these payloads and an acknowledgement. */
 function answering(...payloads: Uint8Array[]): NetlinkSocket {
   const script = (request: Parameters<typeof reply>[0] & { type: number }): Answer[] => [
     ...payloads.map((payload) => reply(request, 36, payload)),
@@ -101,8 +101,8 @@ describe("looking for a qdisc", () => {
   })
 })
 
-// upstream's plugin; tc qdisc add dev v0 ingress, without the empty TCA_OPTIONS
-// tc qdisc show: tbf at v0, and a noqueue of the kernel's own at v1
+// Upstream's plugin bandwidth; tc qdisc add dev v0 ingress, without the empty TCA_OPTIONS; tc qdisc show: tbf at v0,
+// and at v1 the kernel's default qdisc noqueue
 test("the list of all has those that were made, each with its link", () => {
   const tbf = hex`00000000 03000000 00000100 ffffffff 01000000 0800 0100 74626600`
   const noqueue = hex`00000000 04000000 00000000 ffffffff 02000000 0c00 0100 6e6f717565756500`

@@ -9,7 +9,7 @@ const filter = { kind: "u32", handle: 1, parent: 1, protocol: 3, priority: 1 } a
 
 type Route = netlink.NetlinkSocket
 
-// The texts that DEL, GC and CHECK hand on to the administrator, with the kernel's errno behind them.
+// The error messages that DEL, GC and CHECK show to the administrator, followed by the kernel's errno.
 test.each<[string, (route: Route) => unknown]>([
   ['add address 10.1.0.5/24 to "eth7"', (route) => netlink.addAddress(route, link, address)],
   ['delete address 10.1.0.5/24 from "eth7"', (route) => netlink.deleteAddress(route, link, address)],

@@ -18,7 +18,7 @@ const routed = (sequence: number) =>
     hex`02 20 00 00 fe 00 00 01 00020000 0800 0f00 fe000000 0800 0100 0a160002 0800 0400 07000000 0800 0700 0a160001`,
   )
 
-// ip route get 10.22.0.2; ip route get fd00:22::2, without the flag RTM_F_LOOKUP_TABLE that ip sets
+// ip route get 10.22.0.2; ip route get fd00:22::2, without the flag RTM_F_LOOKUP_TABLE, which ip sets
 test.each([
   ["10.22.0.2", hex`02 20 00 00 00 00 00 00 00000000 0800 0100 0a160002`],
   ["fd00:22:0:0:0:0:0:2", hex`0a 80 00 00 00 00 00 00 00000000 1400 0100 fd000022000000000000000000000002`],
@@ -45,8 +45,8 @@ test.each([
   else expect(ask).toThrow(message)
 })
 
-// strace -x ip route get 192.0.2.1 from 10.22.0.2 iif cni0 mark 5 ipproto tcp dport 80, in another order; ip -6 route
-// get fd00:22::2
+// strace -x ip route get 192.0.2.1 from 10.22.0.2 iif cni0 mark 5 ipproto tcp dport 80, with the attributes in another
+// order; ip -6 route get fd00:22::2
 test.each([
   [
     { dst: ip("192.0.2.1"), src: ip("10.22.0.2"), input: 7 as Ifindex, mark: 5, protocol: 6, destinationPort: 80 },
@@ -63,7 +63,7 @@ test.each([
   expect(transport.requests).toEqual([{ type: 26, flags: 1, sequence: 1, payload }])
 })
 
-/** struct nlmsgerr with this errno, and with the kernel's words in an extended acknowledgement. */
+/** Returns struct nlmsgerr with this errno, and an extended acknowledgement with the kernel's explanation. */
 const refused = (errno: number, words = "") => {
   const text = new Uint8Array([...new TextEncoder().encode(words), 0])
   const attribute = [4 + text.length, 0, 1, 0, ...text, ...new Uint8Array((4 - (text.length % 4)) % 4)] // NLMSGERR_ATTR_MSG

@@ -12,7 +12,7 @@ import { listRoutes } from "./routes.ts"
 import { listRules } from "./rules.ts"
 import { hex } from "./testing.ts"
 
-// The kernel that the tests run on, asked and never told: no root is needed.
+// These tests query the kernel on which they run and change nothing, so they do not need root.
 
 test("every namespace has a loopback link, found by name and by number", () => {
   using route = RouteSocket.open()
@@ -50,19 +50,19 @@ test("the sequence numbers of a socket cannot be told from those of another", ()
     return first
   })
   const steps = firsts.slice(1).map((first, at) => Math.abs(first - (firsts[at] ?? 0)))
-  expect(Math.min(...steps)).toBeGreaterThan(16) // at random in one of four million runs
+  expect(Math.min(...steps)).toBeGreaterThan(16) // random numbers fail this in one of four million runs
 })
 
 test("a request that the kernel does not like is refused in the kernel's own words", () => {
   using route = RouteSocket.open()
-  const payload = hex`00 00 0000 01000000 01000000 00000000` // flags in a question
+  const payload = hex`00 00 0000 01000000 01000000 00000000` // a query must not have flags
   expect(() => route.get({ type: 18, what: "find link", payload }, () => {})).toThrow(
     "find link: Invalid values in header for get link request (EINVAL)",
   )
   expect(() => route.dump({ type: 18, what: "list links", payload }, readLink)).toThrow(
     /list links: Invalid values .* \(EINVAL\)/,
   )
-  expect(getLink(route, "lo").name).toBe("lo") // and the socket is as good as before
+  expect(getLink(route, "lo").name).toBe("lo") // the socket is still usable
 })
 
 test("an answer larger than the buffer is received whole", () => {
@@ -112,7 +112,7 @@ test("a socket is closed at the end of its scope", () => {
   expect(open()).toBe(before)
 })
 
-/** Returns the attributes in those of number `type`. */
+/** Returns the attributes that are nested in the attributes with this type. */
 function inside(type: number, attributes: readonly UnknownAttribute[] = []): UnknownAttribute[] {
   return attributes.filter((found) => found.type === type).flatMap(({ payload }) => readAttributes(payload))
 }
@@ -121,6 +121,6 @@ function isSocket(fd: string): boolean {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`).startsWith("socket:")
   } catch {
-    return false // the descriptor of the listing itself
+    return false // the descriptor of the directory that was listed
   }
 }

@@ -16,11 +16,11 @@ import {
   tree,
 } from "./testing.ts"
 
-// The bytes below a command are what iproute2 6.1.0 sent for it, from the byte after struct nlmsghdr on:
+// The bytes below a command are those that iproute2 6.1.0 sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
 
 const br0 = 3 as Ifindex
-/** struct rtmsg, and the metrics inside. */
+/** struct rtmsg, and the attribute of metrics, which contains attributes. */
 const layout: Layout = { header: 12, nested: { 8: {} } }
 const net = (text: string, prefix = 16) => ({ dst: ip(text), prefix })
 const added = (spec: RouteSpec) => requestOf((route) => addRoute(route, spec)).payload
@@ -161,7 +161,7 @@ describe("adding", () => {
   test.each([
     ["ip route add", "add", 0x605], // CREATE | EXCL
     ["ip route replace", "replace", 0x505], // CREATE | REPLACE
-    ["ip route append", "append", 0xc05], // CREATE | APPEND: without it the new route comes first
+    ["ip route append", "append", 0xc05], // CREATE | APPEND: without APPEND the new route precedes the old ones
   ] as const)("%s differs in its flags", (_, mode, flags) => {
     const spec = { ...net("10.6.0.0"), gateway: ip("10.1.2.9"), table: 100 }
     expect(requestOf((route) => addRoute(route, spec, mode))).toEqual({
@@ -242,7 +242,7 @@ const multipath6 = hex`
   2400 0c00 0000000000000000000000000000000000000000000000000000000000000000
   0500 1400 00 000000`
 
-/** The attributes of a route that `ip route add … dev br0` added. */
+/** The attributes of a route added by `ip route add … dev br0`. */
 const made = { index: br0, scope: RouteScope.Universe, protocol: 3, type: 1, flags: 0 }
 
 describe("listing", () => {
@@ -314,7 +314,7 @@ describe("listing", () => {
     expect(kernel.datagrams).toEqual([hex`1c000000 1a00 0103 01000000 00000000 0a 00 00 00 00 00 00 00 00000000`])
   })
 
-  // RTA_TABLE 15, as `ip route show table main` asks a kernel that checks requests strictly.
+  // RTA_TABLE 15, with which `ip route show table main` filters on a kernel that checks requests strictly.
   const ENOENT = 2
 
   test.each([
@@ -327,7 +327,7 @@ describe("listing", () => {
     expect(kernel.datagrams).toEqual([datagram])
   })
 
-  // As `ip route show dev br0 proto 67 type unicast` asks: RTA_OIF 4, rtm_protocol, rtm_type.
+  // The filter of `ip route show dev br0 proto 67 type unicast`: RTA_OIF 4, rtm_protocol, rtm_type.
   test("asks the kernel for those of a link, a program and a type; without that link there are none", () => {
     const kernel = new ScriptedKernel((request) => [done(request, 19)])
     const filter = { index: br0, protocol: 67, type: 1 }

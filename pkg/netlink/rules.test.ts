@@ -14,7 +14,7 @@ import {
   tree,
 } from "./testing.ts"
 
-// The bytes below a command are what iproute2 6.1.0 sent for it, from the byte after struct nlmsghdr on:
+// The bytes below a command are those that iproute2 6.1.0 sent for it, without struct nlmsghdr:
 //   strace -e trace=sendmsg -e write=3 COMMAND
 
 const layout = { header: 12 }
@@ -93,7 +93,7 @@ describe("adding", () => {
     expect(tree(payload, layout)).toEqual({ ...tree(captured, layout), 15: "64000000" })
   })
 
-  // The same to tables 255 and 256, which is beyond eight bits
+  // The same rule for tables 255 and 256; the latter does not fit into eight bits.
   test.each([
     [255, hex`02 00 10 00 ff 00 00 01 00000000 0800 0200 0a010000 0800 0600 e8030000 0800 0f00 ff000000`],
     [256, hex`02 00 10 00 00 00 00 01 00000000 0800 0200 0a010000 0800 0600 e8030000 0800 0f00 00010000`],
@@ -182,7 +182,7 @@ describe("adding", () => {
   })
 })
 
-// ip rule del from 10.1.0.0/16 table 100 pref 1000, which leaves out the action: it matches any
+// ip rule del from 10.1.0.0/16 table 100 pref 1000, which has no action and therefore matches any
 test("deleting says the same as adding", () => {
   const { type, flags, payload } = requestOf((route) => route.execute(toDeleteRule(bySource)))
   expect({ type, flags }).toEqual({ type: 33, flags: 0x5 })

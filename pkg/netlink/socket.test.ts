@@ -11,7 +11,7 @@ const NLM_F_DUMP = 0x300
 const ENOMEM = 12
 const ENOBUFS = 105
 
-/** A socket on a kernel with a script, and that kernel. */
+/** Returns a scripted kernel and a socket to it. */
 function connect(script: (request: Message) => Answer[] = () => []) {
   const kernel = new ScriptedKernel(script)
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
@@ -19,14 +19,14 @@ function connect(script: (request: Message) => Answer[] = () => []) {
 
 const request = { type: 18, what: "find link", payload: hex`aabbccdd` }
 
-/** A message of a list, or an answer: type 16 with one byte that identifies it. */
+/** Returns an entry of a list, or an answer: a message of type 16 with a byte that identifies it. */
 function entry({ sequence }: Pick<Message, "sequence">, tag: number, flags = 2): Uint8Array {
   return encodeMessage(16, flags, sequence, Uint8Array.of(tag))
 }
 const whole = (message: Message) => message
 const tags = (messages: readonly Message[]) => messages.map(({ payload }) => payload[0])
 
-/** Returns an action's exception. */
+/** Returns the exception that an action throws. */
 function errorOf(action: () => unknown): unknown {
   try {
     action()
@@ -46,7 +46,10 @@ describe("the beginning of a list", () => {
       Uint8Array.from({ length }, () => tag),
     )
 
-  /** A kernel whose lists have this many datagrams of this many bytes, and that answers other requests with 9. */
+  /**
+   * Returns a kernel whose lists have this many datagrams of this many bytes. It answers other requests with an entry
+   * 9.
+   */
   const listing = (datagrams: number, length: number) =>
     connect((sent) => {
       if ((sent.flags & NLM_F_DUMP) === 0) return [entry(sent, 9, 0)]
@@ -76,7 +79,7 @@ describe("the beginning of a list", () => {
   test("is all of it where nothing comes behind it, and stays good where the rest is lost", () => {
     const { kernel, route } = connect((sent) => [concat([entry(sent, 1), done(sent)])])
     expect(tags([route.get(beginning, whole)])).toEqual([1])
-    expect(kernel).toMatchObject({ renewed: 0, asked: 1 }) // the end came with it: no more is received
+    expect(kernel).toMatchObject({ renewed: 0, asked: 1 }) // the first datagram contains the end of the list, so the socket is not read again
     const lossy = connect((sent) => [entry(sent, 1), ENOBUFS])
     expect(tags([lossy.route.get(beginning, whole)])).toEqual([1])
     expect(lossy.kernel.renewed).toBe(1)
@@ -138,7 +141,7 @@ describe("execute", () => {
   })
 
   test("throws what the kernel says against it, with its extack", () => {
-    // ip route add 10.99.0.0/16 via 172.31.0.1, answered with the request cut to its header
+    // The answer to ip route add 10.99.0.0/16 via 172.31.0.1, in which only the header of the request is repeated.
     const { route } = connect(({ sequence }) => {
       const payload = hex`
         9bffffff 2c000000 1800 0506 01000000 00000000
@@ -164,7 +167,7 @@ describe("execute", () => {
 
   test("without an answer fails with EAGAIN, at once: the kernel answers within the call that asks", () => {
     const { kernel, route } = connect()
-    expect(kernel.timeouts).toEqual([]) // none is waited for
+    expect(kernel.timeouts).toEqual([]) // the socket never waits for an answer
     expect(errorOf(() => route.execute(request))).toMatchObject({ errno: "EAGAIN", message: "find link: EAGAIN" })
   })
 
@@ -181,7 +184,7 @@ describe("execute", () => {
     const cases = [
       { type: 16, flags: NLM_F_CREATE, second: EEXIST }, // RTM_NEWLINK
       { type: 17, flags: 0, second: ENODEV }, // RTM_DELLINK
-      { type: 20, flags: NLM_F_CREATE, second: 0 }, // RTM_NEWADDR, which was not done
+      { type: 20, flags: NLM_F_CREATE, second: 0 }, // RTM_NEWADDR, of which the first copy was not executed
     ]
     for (const { type, flags, second } of cases) {
       for (const lost of [ENOBUFS, EAGAIN, ENOMEM]) {
@@ -343,7 +346,7 @@ describe("dump", () => {
     let seen = 0
     const pick = ({ payload }: Message) => {
       seen += 1
-      expect(kernel.handedOut).toBe(seen) // the datagram is looked at before the next one is asked for
+      expect(kernel.handedOut).toBe(seen) // `pick` is called for a datagram before the next one is received
       return payload[0] === 7 ? payload.length : undefined
     }
     const connected = connect((sent) => [
@@ -409,7 +412,7 @@ describe("dump", () => {
 })
 
 describe("transact", () => {
-  /** Like nf_tables: begin and end without acknowledgement, every change with one. */
+  /** A batch like that of nf_tables: only the changes between begin and end request an acknowledgement. */
   const batch = [
     { type: 16, what: "begin", payload: hex`01` },
     { type: 0xa00, flags: NLM_F_ACK, what: "add table", payload: hex`02` },
@@ -499,7 +502,8 @@ test("disposing closes what carries the datagrams", () => {
 })
 
 describe("a request that an answer was lost to", () => {
-  // The numbers of requests in fours from 16 to 255, <linux/rtnetlink.h>: NEW, DEL, GET, SET; nfnetlink's are beyond.
+  // <linux/rtnetlink.h> numbers requests from 16 to 255 in groups of four: NEW, DEL, GET, SET. Those of nfnetlink are
+  // greater.
   const [ENOENT, ESRCH, ENODEV, EADDRNOTAVAIL, EINVAL] = [2, 3, 19, 99, 22]
   const outcome = (type: number, second: number, flags = 0) => {
     const { route } = connect((sent) => [sent.sequence === 1 ? ENOBUFS : acknowledge(sent, second)])

@@ -1,4 +1,4 @@
-/** Helpers of this room's tests. For tests only: the door does not export it. */
+/** Helpers for the tests of this package and of others. `mod.ts` does not export them. */
 import fc from "fast-check"
 import { type Fd, SyscallError } from "../libc/mod.ts"
 import type { Request } from "./channel.ts"
@@ -8,26 +8,26 @@ import { encodeMessage, type Message, NetlinkError, NLMSG_DONE, NLMSG_ERROR, rea
 import { NETLINK_ROUTE, NetlinkSocket } from "./socket.ts"
 import type { Transport } from "./transport.ts"
 
-/** Bytes as they travel: hex digits with white space between them at will; `#` begins a comment. */
+/** Returns the bytes given by hex digits. White space is ignored; `#` begins a comment. */
 export function hex(text: TemplateStringsArray): Uint8Array {
   return Uint8Array.fromHex(text.join("").replace(/#.*|\s/g, ""))
 }
 
-/** An address as bytes: "10.1.2.3", or eight groups of hex digits. */
+/** Returns an address as bytes: "10.1.2.3", or eight groups of hex digits. */
 export function ip(text: string): Uint8Array {
   if (text.includes(".")) return Uint8Array.from(text.split("."), Number)
   return Uint8Array.fromHex(text.replace(/[^:]+/g, (group) => group.padStart(4, "0")).replaceAll(":", ""))
 }
 
-/** A link as the functions take it. */
+/** Returns a link in the form of the functions' arguments. */
 export function linkNumber(index: number, name: string): { index: Ifindex; name: string } {
   return { index: index as Ifindex, name }
 }
 
-/** The behavior of a scripted kernel at a receive: a datagram, or an errno. */
+/** What a scripted kernel returns to a receive: a datagram, or an errno. */
 export type Answer = Uint8Array | number
 
-/** Plays the kernel in a test: records the messages that it receives, and answers with its script. */
+/** Replaces the kernel in a test: records the requests, and answers them with a script. */
 export class ScriptedKernel implements Transport {
   readonly fd = -1 as Fd
   isWide = true
@@ -35,10 +35,10 @@ export class ScriptedKernel implements Transport {
   readonly datagrams: Uint8Array[] = []
   readonly timeouts: number[] = []
   closed = 0
-  /** Whether the socket can be replaced by another one, and the number of replacements. */
+  /** `canRenew` tells whether the socket can be replaced; `renewed` counts the replacements. */
   canRenew = true
   renewed = 0
-  /** The number of requests for a datagram, and of the returned ones. */
+  /** `asked` counts the calls of `receive`; `handedOut` counts the datagrams that it has returned. */
   asked = 0
   handedOut = 0
   readonly #script: (request: Message) => Answer[]
@@ -49,12 +49,12 @@ export class ScriptedKernel implements Transport {
     this.firstSequence = firstSequence
   }
 
-  /** The messages that came, in order. */
+  /** The received requests, in order. */
   get requests(): Message[] {
     return this.datagrams.flatMap(readMessages)
   }
 
-  /** A message that answers no request. */
+  /** Adds datagrams that answer no request. */
   push(...answers: Answer[]): void {
     this.#waiting.push(...answers)
   }
@@ -94,12 +94,12 @@ export class ScriptedKernel implements Transport {
   }
 }
 
-/** A message that answers a request. */
+/** Returns a message that answers a request. */
 export function reply(request: Pick<Message, "sequence">, type: number, payload: Uint8Array): Uint8Array {
   return encodeMessage(type, 0, request.sequence, payload)
 }
 
-/** `NLMSG_ERROR` with an errno, 0 to acknowledge, capped to the header of the request. */
+/** Returns `NLMSG_ERROR` with an errno, 0 for an acknowledgement, capped to the header of the request. */
 export function acknowledge(request: Pick<Message, "type" | "sequence">, errno = 0): Uint8Array {
   const payload = new Uint8Array(20)
   const view = new DataView(payload.buffer)
@@ -110,12 +110,12 @@ export function acknowledge(request: Pick<Message, "type" | "sequence">, errno =
   return encodeMessage(NLMSG_ERROR, 0x100, request.sequence, payload)
 }
 
-/** `NLMSG_DONE`: the end of a list, with the outcome of listing it. */
+/** Returns `NLMSG_DONE`: the end of a list, with its outcome. */
 export function done(request: Pick<Message, "sequence">, errno = 0, flags = 2): Uint8Array {
   return encodeMessage(NLMSG_DONE, flags, request.sequence, new Uint8Array(new Int32Array([-errno]).buffer))
 }
 
-/** The one request that `action` makes of a kernel that agrees to everything. */
+/** Returns the only request that `action` sends to a kernel that accepts everything. */
 export function requestOf(action: (route: NetlinkSocket) => void): Pick<Message, "type" | "flags" | "payload"> {
   const kernel = new ScriptedKernel((request) => [acknowledge(request)])
   action(new NetlinkSocket(NETLINK_ROUTE, 0, kernel))
@@ -125,16 +125,16 @@ export function requestOf(action: (route: NetlinkSocket) => void): Pick<Message,
   return { type, flags, payload }
 }
 
-/** A socket on which every list has these messages, given without their header. */
+/** Returns a socket on which every list has these payloads. */
 export function listing(...payloads: Uint8Array[]): NetlinkSocket {
   const script = (request: Message) => [
-    ...payloads.map((payload) => encodeMessage(request.type - 2, 2, request.sequence, payload)), // GET to NEW
+    ...payloads.map((payload) => encodeMessage(request.type - 2, 2, request.sequence, payload)), // RTM_GET… is RTM_NEW… plus 2
     done(request),
   ]
   return new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel(script))
 }
 
-/** `dump` of a kernel that answers list requests with these messages. */
+/** Returns the method `dump` of a socket whose kernel answers list requests with these messages. */
 export function dumping(answers: (request: Request) => readonly Message[]): NetlinkSocket["dump"] {
   return (request, pick) => {
     const picked: NonNullable<ReturnType<typeof pick>>[] = []
@@ -146,7 +146,10 @@ export function dumping(answers: (request: Request) => readonly Message[]): Netl
   }
 }
 
-/** The layout of a payload: the number of bytes before the attributes, the nested attributes, and the texts. */
+/**
+ * The layout of a payload: the size of the header before the attributes, the attributes that contain attributes, and
+ * the attributes that are texts.
+ */
 export interface Layout {
   header?: number
   nested?: Record<number, Layout>
@@ -155,8 +158,9 @@ export interface Layout {
 export type Tree = { header: string; [type: number]: string | Tree }
 
 /**
- * A payload as a tree, to compare requests that differ only in the order of attributes, in `NLA_F_NESTED` (which
- * iproute2 leaves out here and there), or in a NUL at the end of a text. Reads the bytes without the code under test.
+ * Returns a payload as a tree, so that tests can compare requests regardless of the order of attributes, of
+ * `NLA_F_NESTED` (which iproute2 sometimes omits), and of a NUL at the end of a text. Decodes the bytes without the
+ * code under test.
  */
 export function tree(bytes: Uint8Array, { header = 0, nested = {}, texts = [] }: Layout): Tree {
   const found: Tree = { header: bytes.subarray(0, header).toHex() }
@@ -174,8 +178,8 @@ export function tree(bytes: Uint8Array, { header = 0, nested = {}, texts = [] }:
 }
 
 /**
- * Feeds a decoder with random bytes, and with good ones cut off anywhere and changed anywhere: it answers, or throws
- * `DecodeError` or `RangeError`, or where a socket has asked the error of the request, and nothing else.
+ * Decodes random bytes, and valid bytes that were truncated or changed anywhere. Fails if the decoder throws anything
+ * but `DecodeError`, `RangeError`, or the `NetlinkError` `EBADMSG` of a request.
  */
 export function expectOnlyDecodeErrors(decode: (bytes: Uint8Array) => unknown, ...good: Uint8Array[]): void {
   const attempt = (bytes: Uint8Array) => {

@@ -3,7 +3,7 @@ import { u32 } from "../netlink/mod.ts"
 import { hex } from "../netlink/testing.ts"
 import { dataTypes, ifnameValue, joinParts, keyLength, splitParts, typeId } from "./data-types.ts"
 
-// As `nft` prints these values: NFPROTO_*, IPPROTO_*, IP_CT_* and IPS_* of <linux/netfilter/nf_conntrack_common.h>,
+// The values as `nft` prints them: NFPROTO_*, IPPROTO_*, IP_CT_* and IPS_* of <linux/netfilter/nf_conntrack_common.h>,
 // RTN_*.
 test.each<[keyof typeof dataTypes, Uint8Array, string]>([
   ["family", hex`02`, "ipv4"],
@@ -63,7 +63,7 @@ test("a part of another size than its type's, or one too many, is refused", () =
   expect(() => joinParts([port], [hex`1f`])).toThrow("1 bytes where inet_service has 2")
 })
 
-// A concatenation's number has six bits for each part, the first in the highest: 12 << 6 | 13.
+// The number of a concatenation has six bits for each part, the first in the highest bits: 12 << 6 | 13.
 test("a type of several parts has a number of theirs", () => {
   expect([typeId([port]), typeId([protocol, port]), typeId([ipv4, protocol, port])]).toEqual([13, 781, 29_453])
 })

@@ -15,7 +15,7 @@ const table = { family: "ip", name: "t" } as const
 const ports: NamedSet = { table, name: "ports", key: [protocol, port], value: [ipv4, port] }
 const tcp8080 = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
 
-/** A kernel with these answers, from struct nfgenmsg on, to every question. */
+/** Returns a kernel that answers every request with these payloads. */
 function kernel(...texts: string[]) {
   const asked: Request[] = []
   const answers = texts.map(answer)
@@ -32,7 +32,7 @@ function kernel(...texts: string[]) {
 
 const { networks } = masquerading()
 
-// The answers of Linux 6.18 to `nft list ruleset` with the examples in place, seen by `strace -e read=3`.
+// The answers of Linux 6.18 to `nft list ruleset` after the examples, captured by `strace -e read=3`.
 const networksAnswer = `02000002
   13000100636e695f6d6173717565726164650000100002006e6574776f726b735f3136002c0003002800010010000100
   0c0001000a0100020a01000012000600000c6e65742f63312f65746830000000`
@@ -53,7 +53,7 @@ test("elements without the needle are counted, and not read", () => {
   expect(findElements(socket, networks, [Uint8Array.of(10, 1, 0, 2)])?.elements).toHaveLength(1)
 })
 
-// The answer of Linux 6.18, from struct nfgenmsg on; in the user data a comment, and a note of type 200.
+// The payload of an answer of Linux 6.18. The user data contains a comment, and a note of type 200.
 const element = `02000002
   0600 0100 74000000 0a00 0200 706f727473000000
   4400 0300 4000 0100
@@ -69,7 +69,7 @@ test("an element is asked for by its key, and read with its comment and what is 
     comment: "net/c1/eth0",
     note: "2\t\tns",
   })
-  // The attributes that nft 1.0.6 sends for `nft get element ip t ports { tcp . 8080 }`, the table's name first.
+  // The attributes that nft 1.0.6 sends for `nft get element ip t ports { tcp . 8080 }`, with the table's name first.
   expect(socket.asked[0]).toMatchObject({ type: 0xa0d })
   expect(socket.asked[0]?.payload).toEqual(
     answer(
@@ -86,7 +86,7 @@ test("a sample counts the elements and those with the very comment", () => {
 })
 
 test("malformed elements are found while the socket reads the answer, which makes them an error of the request", () => {
-  // struct nfgenmsg, then NFTA_SET_ELEM_LIST_ELEMENTS with an element that is longer than the list
+  // struct nfgenmsg, then NFTA_SET_ELEM_LIST_ELEMENTS with an element whose length exceeds the list.
   const malformed = kernel("02000002 0c00 0380 ff00 0180 00000000")
   let found = 0
   const get: typeof malformed.get = (request, read) =>
@@ -103,7 +103,7 @@ test("malformed elements are found while the socket reads the answer, which make
   expect(found).toBe(2)
 })
 
-// The elements of the example of verdict maps, as nft sends them; the kernel answers with the same attributes.
+// The elements of the example of verdict maps, as nft sends them. The kernel's answer has the same attributes.
 test("the values of a verdict map are read as they were given", () => {
   const within = {
     table: { family: "inet", name: "fw" },

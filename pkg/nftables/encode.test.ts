@@ -20,7 +20,7 @@ import { matchSet, verdict } from "./statements.ts"
 
 const NLM_F_REQUEST = 1
 
-/** Returns a captured message without the socket's fields: length, sequence, port. */
+/** Returns the type, the flags and the payload of a captured message. */
 function message(text: string) {
   const bytes = Uint8Array.fromHex(text.replace(/\s/g, ""))
   const view = new DataView(bytes.buffer)
@@ -53,10 +53,11 @@ describe("more elements than fit into one list of 65,535 bytes are sent in sever
     ["as many as just fit", many.slice(0, 4095), [4095]],
     ["and one more", many.slice(0, 4096), [4095, 1]],
     ["twice as many", [...many, ...many].slice(0, 8190), [4095, 4095]],
-    // 4,094 times 16 and once 28 are 65,532, which with a header is one more than a length can say
+    // 4,094 elements of 16 bytes and one of 28 bytes take 65,532 bytes. With the header that is one byte more than fits
+    // into a length of 16 bits.
     ["one of them with a short comment", [...many.slice(0, 4094), { key: [last], comment: "abc" }], [4094, 1]],
-    // 16, the user data's header, and in it two entries of 2 bytes and text with a NUL: 16 + 4 + 2 + 128 + 2 + 122,
-    // padded
+    // An element of 16 bytes, the header of the user data, and two entries of 2 bytes each and a text with a NUL: 16 +
+    // 4 + 2 + 128 + 2 + 122, padded.
     ["with the longest comments and notes: 276 bytes each", many.slice(0, 600).map(long), [237, 237, 126]],
   ])("%s", (_, elements, expected) => {
     const requests = encodeOperations([add.elements(containers, elements)])
@@ -113,7 +114,7 @@ describe("objects that are encoded ahead", () => {
     return [add.table(table), add.chain(chain), add.set(set), add.rule(rule)]
   }
   const encoded = (operations: readonly Operation[]) => withEncoded(operations, encodeAhead(operations))
-  /** Without the numbers of sets, which differ. */
+  /** Returns the messages without the numbers of sets, which differ. */
   const messagesOf = (operations: readonly Operation[]) =>
     encodeOperations(operations).map(({ type, flags, what, payload }) => ({
       type,
@@ -126,7 +127,7 @@ describe("objects that are encoded ahead", () => {
     const ahead = encoded(make("t"))
     expect(messagesOf(ahead)).toEqual(messagesOf(make("t")))
     const [, , set, rule] = encodeOperations(ahead)
-    const number = Uint8Array.of(0, 1, 0) // the upper bytes of 1 << 16 and what follows it
+    const number = Uint8Array.of(0, 1, 0) // the upper bytes of 1 << 16 and the byte after them
     const holds = (bytes: Uint8Array = new Uint8Array()) => Buffer.from(bytes).includes(number)
     expect([holds(set?.payload), holds(rule?.payload)]).toEqual([true, true])
   })

@@ -1,4 +1,4 @@
-/** Transactions that the tests of this package compare with the output of `nft` for the same text. */
+/** Transactions for which the tests of this package compare the messages with those of `nft` for the same text. */
 import { ifnameValue, dataTypes as types } from "./data-types.ts"
 import { fields, prefixOf } from "./fields.ts"
 import { add, type Chain, create, flush, type NamedSet, type Operation, type Rule, remove } from "./rule-set.ts"
@@ -18,7 +18,7 @@ import {
 
 const owner = "net/c1/eth0"
 
-/** Masquerades addresses, except towards their own networks. */
+/** Masquerades packets from addresses to other networks than their own. */
 export function masquerading() {
   const { ipSource, ipDestination } = fields
   const comment = "CNI: elements are commented network/containerID/ifname"
@@ -172,7 +172,7 @@ const policies: Operation[] = [
   remove.table(inet),
 ]
 
-/** The order matters: an example removes objects of earlier ones. */
+/** The order matters: some examples remove objects of earlier ones. */
 export const examples = {
   masquerade: masqueraded,
   "port mapping": mapped,

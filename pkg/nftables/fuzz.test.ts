@@ -33,7 +33,7 @@ const decoders = {
   readComment,
 }
 
-/** Attributes of real messages, cut off anywhere, with some bytes changed. */
+/** Attributes of captured messages, truncated anywhere, with some bytes changed. */
 const damaged = fc
   .tuple(
     fc.constantFrom(...Object.values(examples).flat()),

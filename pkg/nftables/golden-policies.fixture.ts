@@ -1,6 +1,4 @@
-/**
- * The messages of nft 1.0.6 for the example of verdict maps and marks, captured like the others of `golden.fixture.ts`.
- */
+/** The messages of nft 1.0.6 for the example of verdict maps and marks, captured like those of `golden.fixture.ts`. */
 export const goldenPolicies = [
   // add table inet fw
   `24000000000a01000100000000000000

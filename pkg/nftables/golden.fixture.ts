@@ -1,9 +1,9 @@
 import { goldenPolicies } from "./golden-policies.fixture.ts"
 
 /**
- * The messages of nft 1.0.6 for the examples on Linux 6.18, without those that begin and end the batch: `ip netns exec
- * NS strace -e trace=sendmsg -e write=3 nft -f EXAMPLE`, with the text of `printTransaction` as EXAMPLE, one after the
- * other in one namespace.
+ * The messages of nft 1.0.6 for the examples on Linux 6.18, without the messages that begin and end a batch: `ip netns
+ * exec NS strace -e trace=sendmsg -e write=3 nft -f EXAMPLE`. EXAMPLE is the text of `printTransaction`. The examples
+ * ran one after the other in the same namespace.
  */
 export const golden = {
   masquerade: [

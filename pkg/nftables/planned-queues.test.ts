@@ -17,7 +17,7 @@ const element = (number: number, comment: string, to = 80): Element => ({
   comment,
 })
 
-/** Queues of a table without sets. */
+/** Returns the queues of a table without sets. */
 function emptyTable(): PlannedQueues {
   const socket = { get: () => undefined, dump: () => [] } as never
   return new PlannedQueues(socket, new KeyQueues(socket))

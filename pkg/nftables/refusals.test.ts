@@ -7,7 +7,7 @@ import type { Netfilter } from "./netfilter.ts"
 import { listSetNames } from "./tables.ts"
 import { getGeneration } from "./transaction.ts"
 
-/** A kernel that refuses every request. */
+/** Returns a kernel that refuses every request with this errno. */
 function refusing(errno: string): Netfilter {
   const refuse = ({ what }: Pick<Request, "what">): never => {
     throw new NetlinkError(what, errno)
@@ -23,8 +23,8 @@ const needle = Uint8Array.of(1)
 
 type Read = (socket: Netfilter) => unknown
 
-// The texts that DEL, GC and CHECK hand on to the administrator, with the kernel's errno behind them; and what there is
-// without.
+// The error messages that DEL, GC and CHECK show to the administrator, followed by the kernel's errno; and the results
+// if the object does not exist.
 test.each<[string, Read, unknown]>([
   ["find chain ip t c", (socket) => nftables.hasChain(socket, chain), false],
   ["find chain ip t c", (socket) => nftables.findBase(socket, chain), undefined],

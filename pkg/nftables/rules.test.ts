@@ -7,12 +7,12 @@ import { answer } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading()
 
-/** A kernel whose every list is this message, from its struct nfgenmsg on. */
+/** Returns a kernel that answers every list request with this payload. */
 function listing(payload: string) {
   return { dump: dumping(() => [answer(payload)]) }
 }
 
-// The answer of Linux 6.18 to `nft list ruleset` with the examples in place, seen by `strace -e read=3`.
+// The answer of Linux 6.18 to `nft list ruleset` after the examples, captured by `strace -e read=3`.
 const ruleAnswer = `02000002
   13000100636e695f6d617371756572616465000010000200706f7374726f7574696e67000c0003000000000000000004
   1c010400340001000c0001007061796c6f6164002400020008000100000000010800020000000001080003000000000c
@@ -56,9 +56,9 @@ test("rules are known to be there by their comments, each whole", () => {
   expect(hasRules(awake, t, [{ comment: "then" }, { comment: "again" }])).toBe(false)
   expect(hasRules(awake, { family: "ip", name: "other" }, [{ comment: "then" }])).toBe(false)
   expect(hasRules(awake, t, [])).toBe(true)
-  expect(hasRules(kernel("00000001"), t, [{ comment: "then" }])).toBe(false) // dormant: no packet comes to them
+  expect(hasRules(kernel("00000001"), t, [{ comment: "then" }])).toBe(false) // dormant: no packet traverses the rules
   expect(hasRulesEvenIfDormant(kernel("00000001"), t, [{ comment: "then" }])).toBe(true)
-  // NFTNL_UDATA_RULE_EBTABLES_POLICY after the comment
+  // NFTNL_UDATA_RULE_EBTABLES_POLICY follows the comment.
   const longer = "02000000 0600 0100 74000000 0600 0200 63000000 1100 0700 0005 7468656e00 0104 00000001 000000"
   expect(hasRulesEvenIfDormant(listing(longer), t, [{ comment: "then" }])).toBe(true)
   expect(hasRulesEvenIfDormant(listing(longer), t, [{ comment: "then" }, { comment: "other" }])).toBe(false)
@@ -76,8 +76,8 @@ test("the rules of a table are told with their chains; rules of another table, o
   expect(listRules(listing("02000000 0600 0100 74000000 0600 0200 63000000"), { table: t })).toEqual([bare])
 })
 
-// NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM, of tables "t" and "u", each with a rule and
-// an element
+// NFT_MSG_GETTABLE, NFT_MSG_GETRULE, NFT_MSG_GETSET and NFT_MSG_GETSETELEM: tables "t" and "u", each with a rule and an
+// element.
 test("comments are sought in the rules and the elements of all tables, or of those that are wanted", () => {
   const name = (letter: string) => `0600 0100 ${Buffer.from(letter).toString("hex")}000000`
   const read: string[] = []
@@ -112,7 +112,7 @@ test("comments are sought in the rules and the elements of all tables, or of tho
   expect(new Set(read)).toEqual(new Set(["u"]))
 })
 
-// NFTA_RULE_EXPRESSIONS 4 of NFTA_LIST_ELEM 1, of which each has NFTA_EXPR_NAME 1, or nothing
+// NFTA_RULE_EXPRESSIONS 4 with several NFTA_LIST_ELEM 1, each of which contains NFTA_EXPR_NAME 1 or nothing.
 test("an expression without data, or without a name, says nothing", () => {
   const t = { family: "ip", name: "t" } as const
   const elements = "0c00 0100 0600 0100 7800 0000  0400 0100  1000 0100 0c00 0100 636f756e74657200"

@@ -17,8 +17,9 @@ import { answer, refusing } from "./testing.ts"
 const nat = { family: "ip", name: "nat" } as const
 const table = { family: "ip", name: "t" } as const
 
-// Captured: what `nft list tables` asks, NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's answer
-// for `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the number 13.
+// Captured from `nft list tables`: the request NFT_MSG_GETTABLE for NFPROTO_UNSPEC, and the payloads of the kernel's
+// answer for `ip nat` and `bridge nat` (struct nfgenmsg, NFTA_TABLE_NAME, _USE, _HANDLE, _FLAGS). No family has the
+// number 13.
 test("tables are asked for in all families at once, and those of unknown families left out", () => {
   const asked: Request[] = []
   const dump = dumping((request) => {
@@ -72,8 +73,8 @@ test("a table with the flag dormant is dormant, with other flags too; one that d
   expect(describeDormant(kernel("00000000"), inet)).toBeUndefined()
 })
 
-// What nft sends for a chain is what the kernel answers with: policy drop, hook forward, priority 0; and a chain
-// without a hook.
+// The messages that nft sends to create chains, with which the kernel also answers: policy drop, hook forward, priority
+// 0; and a chain without a hook.
 test("a chain that hangs in the packets' way has a policy, and no other one has", () => {
   const forward = { table: { family: "ip", name: "filter" }, name: "FORWARD" } as const
   const base = `02000000 0b00010066696c7465720000 0c000300464f525741524400 0b00070066696c7465720000 08000500POLICY
@@ -84,7 +85,7 @@ test("a chain that hangs in the packets' way has a policy, and no other one has"
   expect(policyOf("02000000 0b00010066696c7465720000 0c000300464f525741524400")).toBeUndefined()
 })
 
-// The kernel lists the chains of all tables of a family, also when one is requested.
+// The kernel lists the chains of all tables of a family, even if the request names a table.
 test("of the chains that the kernel lists those of the table are returned", () => {
   const dump = dumping(() => [
     answer("02000000 080001006e617400 0a000300434e492d61000000"),
@@ -93,7 +94,7 @@ test("of the chains that the kernel lists those of the table are returned", () =
   expect(listChains({ dump }, nat)).toEqual([{ table: nat, name: "CNI-a" }])
 })
 
-// The request that `nft list table ip t` makes, and the beginning of two answers: NFTA_SET_TABLE, NFTA_SET_NAME, flags.
+// The request of `nft list table ip t`, and the beginning of two answers: NFTA_SET_TABLE, NFTA_SET_NAME, flags.
 test("the sets of a table are asked for by family and table", () => {
   const asked: Request[] = []
   const dump = dumping((request) => {
@@ -107,7 +108,7 @@ test("the sets of a table are asked for by family and table", () => {
   expect(asked.map(({ type, payload }) => [type, payload.toHex()])).toEqual([[0xa0a, "02000000" + "0600010074000000"]])
 })
 
-// NFTA_CHAIN_TABLE, _NAME, _TYPE, _POLICY, _HOOK with priority and number; the kernel lists the chains of all families.
+// NFTA_CHAIN_TABLE, _NAME, _TYPE, _POLICY, _HOOK with number and priority. The kernel lists the chains of all families.
 test("of the chains of all tables those that hang in the packets' way are told with hook, priority and policy", () => {
   const asked: Request[] = []
   const hookOf = (number: string, priority: string) => `14000480 08000100${number} 08000200${priority}`

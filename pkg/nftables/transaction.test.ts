@@ -5,10 +5,10 @@ import { toErrorObject } from "../types/mod.ts"
 import { add, type Operation } from "./rule-set.ts"
 import { atomically, commit, commitQuickly, dryRun, type Generation, getGeneration } from "./transaction.ts"
 
-/** A lost answer, in the list of `kernel`'s refusals. */
+/** Stands for a lost answer in the refusals of `kernel`. */
 const lost = "lost"
 
-/** A kernel whose generation grows with each read, and that refuses transactions as configured. */
+/** Returns a kernel whose generation grows with each read, and that refuses the first transactions in this way. */
 function kernel(...refusals: string[]) {
   const sent: (readonly Request[])[] = []
   let generation = 0x01020303
@@ -51,18 +51,18 @@ test("a transaction for one generation only says so", () => {
   expect(new Uint8Array(begin?.payload ?? []).toHex()).toBe("0000000a 08000100 01020304".replaceAll(" ", ""))
 })
 
-/** The bytes of a transaction's messages with their headers of 16 bytes, which are one datagram. */
+/** Returns the size of the datagram of a transaction, in which each message has a header of 16 bytes. */
 function sizeOf(operations: readonly Operation[]): number {
   const { sent, ...socket } = kernel()
   commit(socket, operations)
   return (sent[0] ?? []).reduce((sum, { payload }) => sum + 16 + payload.length, 0)
 }
 
-/** Rules that fill a datagram of this many bytes, a multiple of four. */
+/** Returns rules whose transaction is a datagram of this many bytes, a multiple of four. */
 function rulesOf(bytes: number): Operation[] {
   const ruleOf = (length: number) =>
     add.rule({ chain: { table: { family: "ip", name: "t" }, name: "c" }, statements: [], comment: "x".repeat(length) })
-  const frame = 2 * sizeOf([ruleOf(1)]) - sizeOf([ruleOf(1), ruleOf(1)]) // what encloses the changes
+  const frame = 2 * sizeOf([ruleOf(1)]) - sizeOf([ruleOf(1), ruleOf(1)]) // the size of the first and the last message
   const sizes = new Map(Array.from({ length: 127 }, (_, at) => [sizeOf([ruleOf(at + 1)]) - frame, ruleOf(at + 1)]))
   const [[size, rule] = expect.unreachable()] = sizes
   for (let count = Math.floor((bytes - frame) / size); ; count--) {
@@ -77,7 +77,8 @@ describe("a transaction that is longer than what a socket takes", () => {
     expect(sizeOf(operations)).toBe(128 << 10)
   })
 
-  // <asm-generic/socket.h>: SOL_SOCKET 1, SO_SNDBUFFORCE 32. The descriptor is not open, so the kernel refuses.
+  // <asm-generic/socket.h>: SOL_SOCKET 1, SO_SNDBUFFORCE 32. The kernel refuses the option because the descriptor is
+  // not open.
   test("has the socket take more, before anything is sent", () => {
     const socket = kernel()
     expect(() => commit(socket, rulesOf((128 << 10) + 4))).toThrow(/^setsockopt 1\/32: .*EBADF/)
@@ -134,7 +135,7 @@ test("what a dry run is refused for another reason than its changes is not an an
 
 test("a transaction whose answer is lost is planned again, once, since it may have been made", () => {
   const made = kernel(lost)
-  const plans: Operation[][] = [[table], []] // it has been made
+  const plans: Operation[][] = [[table], []] // the second plan finds the change already made
   atomically(made, () => plans.shift() ?? [chain])
   expect([made.sent.length, plans.length]).toEqual([1, 0])
   const never = kernel(lost, lost, lost)
@@ -201,7 +202,7 @@ test("#43 a rule set that never stands still is code 11 in the end, and one refu
   expect(codeOf(() => atomically(kernel("ERESTART", "EEXIST"), () => [table]))).toBe(999)
 })
 
-/** The code with which a plugin would end. */
+/** Returns the CNI error code for the exception that an action throws. */
 function codeOf(action: () => void): number | undefined {
   try {
     action()

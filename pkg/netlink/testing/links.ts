@@ -5,19 +5,19 @@ import { encodeMessage, type Message } from "../message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "../socket.ts"
 import { acknowledge, done, ScriptedKernel } from "../testing.ts"
 
-/** A link as a test's kernel has it. */
+/** A link of a scripted kernel. */
 export interface KernelLink extends Omit<Infer<typeof linkAttributes>, "linkInfo"> {
   readonly index: number
   readonly name: string
   readonly flags?: number
   readonly kind?: LinkKind
-  /** `IFLA_INFO_DATA`, encoded by `linkKinds`. */
+  /** `IFLA_INFO_DATA`, which `linkKinds` has encoded. */
   readonly data?: Uint8Array
   readonly slaveKind?: string
   readonly slaveData?: Uint8Array
 }
 
-/** A request to a scripted kernel: its attributes, and the link and flags of its header. */
+/** A request that a scripted kernel has received: its attributes, and the index and flags in its header. */
 export interface LinkRequest extends Omit<Infer<typeof linkAttributes>, "linkInfo"> {
   readonly verb: "add" | "set" | "delete"
   readonly index: number
@@ -31,20 +31,20 @@ const [RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 1
 const [NLM_F_DUMP, NLM_F_CREATE] = [0x300, 0x400]
 const ENODEV = 19
 
-/** The nsid that every other namespace has here. */
+/** The nsid of every other namespace on a scripted kernel. */
 export const nsid = 3
 
 type Answers = Readonly<Record<number, readonly Uint8Array[] | (() => readonly Uint8Array[])>>
 
 /**
- * Plays rtnetlink: answers from a list of links, adds created links to it, and records every other request. `answers`
- * are the payloads of other lists by the type of their request, or functions that return them; `refusals` the errno for
- * a request, 0 for success.
+ * Replaces rtnetlink in a test: answers from a list of links, adds created links to the list, and records every other
+ * request. `answers` are the payloads of other lists, by the type of the request, or functions that return them.
+ * `refusal` returns the errno for a request, 0 for success.
  */
 export class LinksKernel {
-  /** The changes of links. */
+  /** The received requests that change links. */
   readonly links: LinkRequest[] = []
-  /** All other changes, unmodified. */
+  /** The other received requests, unmodified. */
   readonly others: Message[] = []
   readonly socket: NetlinkSocket
   readonly #present: KernelLink[]
@@ -81,7 +81,7 @@ export class LinksKernel {
     // struct rtgenmsg, padded, and NETNSA_NSID
     const known = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, nsid, 0, 0, 0)
     if (request.type === RTM_GETNSID) return [encodeMessage(RTM_NEWNSID, 0, request.sequence, known)]
-    // Of family AF_BRIDGE it is about a port's VLANs.
+    // A request of family AF_BRIDGE changes the VLANs of a port.
     if ((request.type === RTM_NEWLINK || request.type === RTM_DELLINK) && family === 0) this.#change(request)
     else this.others.push(request)
     return [acknowledge(request)]
@@ -105,7 +105,7 @@ export class LinksKernel {
     const made = { ...attributes, index: number, name: attributes.name ?? "", flags, kind: kind as LinkKind }
     this.#present.push({ ...made, ...(linkInfo?.data && { data: linkInfo.data }) })
     if (kind !== "veth" || !linkInfo?.data) return
-    // Each end leads to the other. Neither says of what it was made.
+    // Each end names the other. Neither reports the data with which it was created.
     const { name = "", ...peer } = linkKinds.veth.decode(linkInfo.data).peer ?? {}
     this.#present.pop()
     this.#present.push(
@@ -131,7 +131,7 @@ function encodeLink({ index, flags = 0, kind, data, slaveKind, slaveData, ...att
   return payload
 }
 
-/** Returns a link in the form of the room's functions, for functions that need no socket. */
+/** Returns a link in the form in which this package returns links, for functions that need no socket. */
 export function linkOf(link: KernelLink): ReturnType<typeof import("../links.ts").getLink> {
   const {
     index,

@@ -1,12 +1,15 @@
-/** Routes and addresses as the kernel lists them, written out: <linux/rtnetlink.h>, <linux/if_addr.h>. */
+/**
+ * Encodes routes and addresses as the kernel lists them, without the code under test: <linux/rtnetlink.h>,
+ * <linux/if_addr.h>.
+ */
 
-/** The attributes of a route; a default route of table main by default. */
+/** The attributes of a route. The defaults are those of a default route in table main. */
 export interface SaidRoute {
   readonly dst?: Uint8Array
   readonly family?: 2 | 10
   readonly prefix?: number
   readonly table?: number
-  /** RTPROT_*: boot by default. */
+  /** RTPROT_*; boot by default. */
   readonly protocol?: number
   readonly oif?: number
   readonly priority?: number
@@ -14,7 +17,10 @@ export interface SaidRoute {
   readonly hops?: readonly { readonly oif: number; readonly gateway?: Uint8Array }[]
 }
 
-/** The payload of an `RTM_NEWROUTE`: struct rtmsg, RTA_DST 1, OIF 4, GATEWAY 5, PRIORITY 6, MULTIPATH 9, TABLE 15. */
+/**
+ * Returns the payload of an `RTM_NEWROUTE`: struct rtmsg, RTA_DST 1, OIF 4, GATEWAY 5, PRIORITY 6, MULTIPATH 9, TABLE
+ * 15.
+ */
 export function routePayload(said: SaidRoute): Uint8Array {
   const {
     dst,
@@ -28,7 +34,7 @@ export function routePayload(said: SaidRoute): Uint8Array {
     hops,
   } = said
   const via = (one: Uint8Array | undefined) => (one ? attribute(5, one) : [])
-  // struct rtnexthop, each with its own attributes
+  // Several struct rtnexthop, each with its own attributes.
   const nextHops = (hops ?? []).flatMap((hop) => [
     8 + via(hop.gateway).length,
     0,
@@ -48,7 +54,7 @@ export function routePayload(said: SaidRoute): Uint8Array {
   ])
 }
 
-/** The payload of an `RTM_NEWADDR`: struct ifaddrmsg, IFA_ADDRESS 1, IFA_LOCAL 2, IFA_FLAGS 8. */
+/** Returns the payload of an `RTM_NEWADDR`: struct ifaddrmsg, IFA_ADDRESS 1, IFA_LOCAL 2, IFA_FLAGS 8. */
 export function addressPayload(index: number, ip: Uint8Array, prefix: number, flags = 0): Uint8Array {
   const family = ip.length === 4 ? 2 : 10
   const local = family === 2 ? attribute(2, ip) : []

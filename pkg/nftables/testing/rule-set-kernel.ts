@@ -15,7 +15,7 @@ import { verdictData } from "../statements.ts"
 import { answerGeneration } from "../testing.ts"
 import { elementUserdata } from "../userdata.ts"
 
-/** A rule for the kernel; its family is the table's. */
+/** A rule of the kernel. `family` is the number of the family of its table. */
 export interface KernelRule {
   readonly family: number
   readonly table: string
@@ -25,7 +25,7 @@ export interface KernelRule {
   readonly expressions: NonNullable<ReturnType<typeof ruleAttributes.decode>["expressions"]>
 }
 
-/** The content of a kernel: elements by their sets, including empty sets, rules, and the names of chains. */
+/** The content of a kernel: sets with their elements, rules, and the names of chains. */
 export interface RuleSet {
   readonly sets: readonly { readonly set: NamedSet; readonly elements: readonly Element[] }[]
   readonly rules?: readonly KernelRule[]
@@ -36,18 +36,18 @@ export interface RuleSet {
 const [GETTABLE, GETCHAIN, GETRULE, GETSET, GETSETELEM, GETGEN] = [0xa01, 0xa04, 0xa07, 0xa0a, 0xa0d, 0xa10]
 const NLM_F_DUMP = 0x300
 
-/** The name of the family that a request is for: its first byte. */
+/** Returns the name of the family in a request, whose first byte is the family's number. */
 const familyOf = ({ payload }: Request) =>
   Object.entries(familyNumber).find(([, number]) => number === payload[0])?.[0] ?? ""
 
 /**
- * Plays nf_tables: answers from a rule set, and records requests and changes without applying them. Refuses
- * transactions as configured, the first ones first.
+ * Replaces nf_tables in a test: answers from a rule set, and records requests and changes without making them. The
+ * first transactions are refused with `refusals`, in order.
  */
 export class RuleSetKernel {
-  /** "get ip ports", "list ip ports", "look at ip ports", "sets ip" */
+  /** The requests: "get ip ports", "list ip ports", "look at ip ports", "sets ip". */
   readonly asked: string[] = []
-  /** Each accepted transaction, in the language of `nft`. */
+  /** The accepted transactions, each in `nft`'s syntax. */
   readonly sent: string[][] = []
   readonly #rules: () => RuleSet
   readonly #refusals: string[]
@@ -80,7 +80,7 @@ export class RuleSetKernel {
 
   #list(request: Request): Message[] {
     const { sets, rules = [] } = this.#rules()
-    if (request.type === GETTABLE || request.type === GETCHAIN) return [] // nothing of other programs
+    if (request.type === GETTABLE || request.type === GETCHAIN) return [] // other programs have no tables or chains
     if (request.type === GETSET) {
       this.asked.push(`sets ${familyOf(request)}`)
       return sets
