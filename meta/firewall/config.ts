@@ -7,13 +7,13 @@ export const backends = ["nftables", "iptables", "firewalld"] as const
 
 export type Backend = (typeof backends)[number]
 
-/** Ordered from the weakest to the strictest. */
+/** The policies, from the weakest to the strictest. */
 export const policies = ["open", "same-bridge", "isolated"] as const
 
-/** Which traffic from other containers reaches a container. */
+/** A policy: which traffic from other containers reaches a container. */
 export type Policy = (typeof policies)[number]
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const firewallFields = {
   backend: { kind: "choice", of: ["", ...backends], expected: '"nftables", "iptables" or "firewalld"', default: "" },
   iptablesAdminChainName: {
@@ -40,7 +40,9 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],
@@ -66,19 +68,19 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration. */
+/** The checked configuration of firewall. */
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(firewallFields, raw, isCleanup(verb))
   const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"
   if (isOwnChain(iptablesAdminChainName))
     throw invalidConfig("iptablesAdminChainName", "a name of its own", iptablesAdminChainName)
   return {
-    /** Undefined: firewalld if it is running, otherwise nftables, else iptables. */
+    /** Undefined chooses firewalld if it runs, otherwise nftables if the kernel supports it, else iptables. */
     backend: read.backend || undefined,
-    /** The chain of the administrator's rules, in each packet filter. */
+    /** The chain with the administrator's rules. Both packet filters use this name. */
     iptablesAdminChainName,
     /** The firewalld zone that gets the addresses as sources. */
     firewalldZone: read.firewalldZone || "trusted",
@@ -86,12 +88,15 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
   }
 }
 
-/** `iptables` accepts no longer names; upstream's chains and built-in chains would form loops. */
+/**
+ * Checks the length limit of `iptables`. Upstream's chains and built-in chains are refused, because jumps would form
+ * loops.
+ */
 function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
 }
 
-/** firewalld accepts even fewer names; other characters must not get into messages and notes. */
+/** Checks firewalld's rules for names of zones. Other characters must not get into messages and notes. */
 function checkZoneName(name: string): string | undefined {
   return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

@@ -19,14 +19,14 @@ import {
   sourcesOfOwner,
 } from "./zones.ts"
 
-/** The parts of a firewall. */
+/** The objects through which a firewall acts. Tests replace them. */
 export interface FirewallParts {
   /** Undefined if the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
   readonly findFirewalld: typeof findFirewalld
 }
 
-/** An attachment whose rules can be restored. */
+/** An attachment whose rules are to be restored. */
 export interface RestorableFirewall {
   readonly spec: FirewallSpec
   readonly config: FirewallConfig
@@ -44,8 +44,8 @@ const feature: Feature<ZonedSpec> = {
 const NO_FIREWALLD = 'firewalld is not running, or its bus is unreachable, but "backend" requires it'
 
 /**
- * The traffic of containers in the thread's namespace: accepted, and separated by policies. If firewalld runs or is
- * configured, the addresses are also sources of a zone; nf_tables keeps the record of these.
+ * The firewall rules of containers in the thread's namespace: they accept traffic and apply policies. If firewalld
+ * runs, the addresses are also sources of a zone, and nf_tables records these sources.
  */
 export class Firewall implements Disposable {
   readonly #filter: PacketFilter | undefined
@@ -54,7 +54,7 @@ export class Firewall implements Disposable {
   readonly #log: (line: string) => void
   readonly #findFirewalld: typeof findFirewalld
 
-  /** Opens the firewall of the thread's namespace and this host's firewalld, unless `parts` are given. */
+  /** Opens the packet filter of the thread's namespace, unless `parts` are given. */
   constructor(log: (line: string) => void, parts: FirewallParts = { filter: PacketFilter.find(), findFirewalld }) {
     const { filter } = parts
     const nftables = filter && new NftablesFirewall(filter, log)
@@ -68,10 +68,12 @@ export class Firewall implements Disposable {
     this.#log = log
   }
 
-  /** Whether the kernel may have rules of firewalld. */
+  /** Reports whether the kernel may have rules of firewalld. */
   readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
 
-  /** Adds the rules; adding them twice changes nothing. Throws `CniError`; `undo` reverses the changes. */
+  /**
+   * Adds the rules of an attachment. A repeated call changes nothing. `undo` reverses the changes. Throws `CniError`.
+   */
   add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, log?: (line: string) => void): void {
     const socket = this.#filter?.socket
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
@@ -89,7 +91,7 @@ export class Firewall implements Disposable {
     removeSources(firewalld, stale, this.#log)
   }
 
-  /** Restores the missing rules of many attachments in one transaction, and sources of firewalld. */
+  /** Restores the missing rules of many attachments in one transaction, and their missing sources in firewalld. */
   restore(wanted: readonly RestorableFirewall[], options: RestoreOptions): void {
     for (const [backend, ours] of Map.groupBy(wanted, ({ config }) => config.backend)) {
       try {
@@ -124,14 +126,14 @@ export class Firewall implements Disposable {
     const noted = Map.groupBy(socket ? listAddresses(socket) : [], ({ comment }) => comment)
     const sources = wanted.map((one) => {
       const former = made.has(one) ? [] : sourcesOf(noted.get(ownerComment(one.spec.owner)) ?? [])
-      // Attachments older than firewalld have no note.
+      // Attachments from before firewalld have no note.
       return { one, sources: former.length > 0 ? former : sourcesIn(one.config.firewalldZone, one.spec.addresses) }
     })
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
 
   /**
-   * If firewalld runs, the Go suite adds only sources of a zone: these stay, and the rules in nf_tables are removed.
+   * Removes the rules in nf_tables and keeps the sources in firewalld: with firewalld the Go suite uses only sources.
    */
   #leaveToFirewalld(wanted: readonly RestorableFirewall[], { isDry }: RestoreOptions): void {
     for (const { spec, tell, refuse } of wanted) {
@@ -152,15 +154,13 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /**
-   * Checks that everything that `add` created is unchanged. Throws `CniError` with the expected and the found state.
-   */
+  /** Checks that everything that `add` added is unchanged. Throws `CniError` with the expected and the found state. */
   check(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig): void {
     const failures = new Failures()
     failures.attempt("check the firewall", () => this.#rules.check({ ...spec, zone: undefined }, filterOf(backend)))
     const noted = sourcesAt(this.#filter?.socket, spec.addresses)
     const isAsked = backend === "firewalld"
-    // Rules that the Go suite added through firewalld are not in our packet filters.
+    // The Go suite's rules may be in firewalld, not in nf_tables or iptables.
     using firewalld =
       isAsked || noted.length > 0 || failures.any
         ? this.#findFirewalld(isAsked ? backend : undefined, this.#log, this.#isFiltering)
@@ -175,25 +175,25 @@ export class Firewall implements Disposable {
   }
 
   /**
-   * Removes everything that `add` created for an attachment, found by its owner; rules of the Go suite are found by the
-   * addresses in the hints. Completes all steps even after a failure, and throws `CniError` at the end. Missing rules
-   * are not an error.
+   * Removes everything that `add` added for an attachment, found by its owner. Rules of the Go suite are found by the
+   * addresses in the hints. Continues after a failure, and throws `CniError` at the end. Missing rules are not an
+   * error.
    */
   remove(owner: Owner, { backend, firewalldZone, iptablesAdminChainName }: FirewallConfig, hints: DelHints): void {
     const failures = new Failures()
     this.#rules.remove(owner, hints, failures)
     const { deleted = [] } = this.#nftables ?? {}
-    // The Go suite keeps no record of the sources that it has added.
+    // The Go suite does not record which sources it has added.
     const isTheirs = deleted.length === 0 && (backend === undefined || backend === "firewalld")
     const theirs = isTheirs ? sourcesIn(firewalldZone, hints.addresses) : []
     const later = this.#sourcesAddedLater(deleted, { backend, firewalldZone })
     this.#removeSources([...sourcesOf(deleted), ...theirs, ...later], failures)
     this.#removeAcceptMarked(iptablesAdminChainName, failures)
-    this.#filter?.socket.leave() // nothing else is left to do during the wait
+    this.#filter?.socket.leave() // no work is left to do during the wait
     failures.throwIfAny()
   }
 
-  /** Removes everything of a network's attachments that are not valid, like `remove`. */
+  /** Removes the rules of this network's attachments that are not valid, like `remove`. */
   gc(
     network: string,
     valid: readonly Owner[],
@@ -207,7 +207,7 @@ export class Firewall implements Disposable {
     failures.throwIfAny()
   }
 
-  /** Returns the sources that `restore` may have added for attachments older than firewalld, which have no note. */
+  /** Returns the sources that `restore` may have added for attachments from before firewalld, which have no note. */
   #sourcesAddedLater(
     deleted: readonly Element[],
     { backend, firewalldZone }: Pick<FirewallConfig, "backend" | "firewalldZone">,
@@ -221,12 +221,12 @@ export class Firewall implements Disposable {
     failures.attempt("remove the accepting rule from iptables", () => removeAcceptMarked(this.#filter, adminChain))
   }
 
-  /** Removes sources, except those that other attachments have now. */
+  /** Removes sources, except those whose address another attachment has now. */
   #removeSources(sources: readonly Source[], failures: Failures): void {
     if (sources.length === 0) return
     failures.attempt("remove the sources of firewalld", () => {
       using firewalld = this.#findFirewalld(undefined, this.#log)
-      if (!firewalld) return // its sources ended with it
+      if (!firewalld) return // firewalld has stopped, and its sources no longer exist
       const socket = this.#filter?.socket
       const kept = [
         ...(socket ? listAddresses(socket).map(({ key: [ip] }) => ip && hostCidr(ip)) : []),
@@ -252,7 +252,7 @@ export class Firewall implements Disposable {
   }
 }
 
-/** Returns the packet filter that is configured: firewalld leaves the choice open. */
+/** Returns the configured packet filter. The backend firewalld leaves the choice open. */
 function filterOf(backend: FirewallConfig["backend"]) {
   return backend === "firewalld" ? undefined : backend
 }

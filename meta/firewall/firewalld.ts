@@ -4,24 +4,21 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 const NAME = "org.fedoraproject.FirewallD1"
 const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
 
-/** The part of a bus connection that is used. */
+/** The methods of a bus connection that are used here. */
 type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
 
-/**
- * The zones of firewalld, over the system bus: packets from an address that is a source of a zone get the zone's
- * treatment.
- */
+/** A client of firewalld's zones over the system bus. A zone's rules apply to packets from its sources. */
 export class Firewalld implements Disposable {
   readonly #bus: Connection
 
-  /** For a bus with firewalld on it. */
+  /** `bus` must have firewalld on it, see `find`. */
   constructor(bus: Connection) {
     this.#bus = bus
   }
 
   /**
-   * Returns undefined if firewalld does not run, or there is no bus. Throws `CniError` if the bus refuses the
-   * connection.
+   * Connects to firewalld. Returns undefined if firewalld does not run, or if there is no bus. Throws `CniError` if the
+   * bus refuses the connection.
    */
   static find(findBus: () => Connection | undefined = () => Bus.findSystem()): Firewalld | undefined {
     let bus: Connection | undefined
@@ -37,20 +34,21 @@ export class Firewalld implements Disposable {
   }
 
   /**
-   * Adds a source, "10.1.0.2/32", to a zone, like `firewall-cmd --zone=ZONE --add-source=SOURCE`. Throws `CniError`.
+   * Adds a source, such as "10.1.0.2/32", to a zone, like `firewall-cmd --zone=ZONE --add-source=SOURCE`. A source that
+   * the zone already has is not an error. Throws `CniError`.
    */
   addSource(zone: string, source: string): void {
     try {
       this.#call("addSource", zone, source)
     } catch (error) {
-      if (isRefusal(error, "ZONE_ALREADY_SET", "ALREADY_ENABLED")) return // by an earlier ADD, or by the administrator
+      if (isRefusal(error, "ZONE_ALREADY_SET", "ALREADY_ENABLED")) return // an earlier ADD or the administrator has added it
       throw new CniError(Code.Internal, `Cannot add the address ${source} to zone "${zone}" of firewalld`, {
         cause: error,
       })
     }
   }
 
-  /** Reverses `addSource`. A missing source or zone is not an error. Throws `CniError`. */
+  /** Removes a source from a zone. A missing source or zone is not an error. Throws `CniError`. */
   removeSource(zone: string, source: string): void {
     try {
       this.#call("removeSource", zone, source)
@@ -69,8 +67,8 @@ export class Firewalld implements Disposable {
   }
 
   /**
-   * Throws `DbusError` with the first line of firewalld's message; the other lines are the whole rule set that it sent
-   * to the kernel.
+   * Calls a method of firewalld. Throws `DbusError` with only the first line of firewalld's message: the other lines
+   * are the whole rule set that it sent to the kernel.
    */
   #call(member: string, ...args: string[]) {
     try {
@@ -87,14 +85,17 @@ export class Firewalld implements Disposable {
 }
 
 /**
- * Whether firewalld could not change the kernel's rules, for example after a flush by others: the error of one of its
- * methods.
+ * Reports whether an error of `addSource` means that firewalld could not change the kernel's rules, for example after
+ * another program flushed them.
  */
 export function isCommandFailed(error: unknown): boolean {
   return error instanceof CniError && isRefusal(error.cause, "COMMAND_FAILED")
 }
 
-/** firewalld's errors begin with their kind: "ZONE_ALREADY_SET: '10.1.0.2/32' already bound to 'trusted'". */
+/**
+ * Reports whether an error is of one of these kinds. firewalld's messages begin with the kind: "ZONE_ALREADY_SET:
+ * '10.1.0.2/32' already bound to 'trusted'".
+ */
 function isRefusal(error: unknown, ...kinds: string[]): boolean {
   return error instanceof DbusError && kinds.some((kind) => error.message.includes(kind))
 }

@@ -12,7 +12,7 @@ export { firewallKeyDocs } from "./config.ts"
 
 export { listAccepted, removeAcceptMarked, removeLabels }
 
-/** Accepts the traffic of a container in the host's firewall, and separates it from containers of other bridges. */
+/** Accepts a container's traffic in the host's firewall, and separates the container from those of other bridges. */
 export const firewall = defineRestorable<FirewallConfig>({
   name: "firewall",
   fields: firewallFields,

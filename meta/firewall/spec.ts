@@ -4,59 +4,57 @@ import { findLink, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, type Result, validateInterfaceName } from "../../pkg/types/mod.ts"
 import type { FirewallConfig, Policy } from "./config.ts"
 
-/** The traffic to accept, and to drop, for one attachment. */
+/** The rules of one attachment: which traffic is accepted, and which policy applies. */
 export interface FirewallSpec {
   owner: Owner
-  /** The container's addresses, each once. */
+  /** The container's addresses, without duplicates. */
   addresses: readonly Uint8Array[]
   policy: Policy
-  /** The path of packets to it on the host; undefined if no result says. */
+  /** The host's interfaces to the container; undefined if no previous result names one. */
   link: HostLink | undefined
-  /** The chain of the administrator's rules. */
+  /** The chain with the administrator's rules. */
   adminChain: string
 }
 
-/** Includes the firewalld zone that gets the addresses as sources, if firewalld runs. */
+/** The rules of an attachment, and the firewalld zone of its addresses if firewalld runs. */
 export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }
 
-/** Data of `prevResult` for DEL. It may be absent or wrong. */
+/** Data from `prevResult` that DEL searches by first. It may be missing or wrong. */
 export interface DelHints {
   addresses: readonly Uint8Array[]
   bridge: string | undefined
 }
 
-/** The host's interfaces on the path of packets to a container. */
+/** The host's interfaces through which packets reach a container. */
 export interface HostLink {
-  /**
-   * The interface that the host routes to: the bridge, its VLAN's interface, or the host's end of a pair without a
-   * bridge.
-   */
+  /** The interface of the host's route: the bridge, the bridge's VLAN interface, or the host's end of a veth pair. */
   bridge: string
-  /** The port of the bridge; `undefined` without a bridge, or if no result names it. */
+  /** The port of the bridge; undefined without a bridge, or if no result names the port. */
   port: string | undefined
 }
 
-/** The note beside each address of an attachment, so that DEL need not read a list. */
+/** Data that is stored with each address of an attachment, so that DEL need not list all addresses. */
 export interface Note {
   /** The number of the attachment's addresses. */
   count: number
-  /** Of the requested policy, which may have changed since. */
+  /** The interfaces of the requested policy. The policy may have changed since. */
   link: HostLink | undefined
-  /** The firewalld zone of which the addresses are sources. */
+  /** The firewalld zone that has the addresses as sources. */
   zone: string | undefined
 }
 
 /**
- * Formats a note: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted"; interface names have no "/" and no white space.
+ * Formats a note: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted". Interface names contain no "/" and no white
+ * space.
  */
 export function printNote({ count, link, zone }: Note): string {
   const place = link ? `${link.bridge}/${link.port ?? ""}` : "-"
   return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")
 }
 
-/** Parses a note; the count of any other text is 0. */
+/** Parses a note. For any other text the count is 0. */
 export function readNote(text = ""): Note {
   const [count, place = "-", ...zone] = text.split(" ")
   const [bridge = "", port] = place === "-" ? [] : place.split("/")
@@ -65,8 +63,8 @@ export function readNote(text = ""): Note {
 }
 
 /**
- * Returns the rules of an attachment, from the result of earlier plugins. `findMaster` returns the current bridge of a
- * host interface. Throws code 7 for a policy without an interface.
+ * Returns the rules of an attachment, based on the previous result. `findMaster` returns the current bridge of a host
+ * interface. Throws code 7 if a policy needs an interface and the result names none.
  */
 export function specOf(
   owner: Owner,
@@ -88,9 +86,9 @@ export function specOf(
 }
 
 /**
- * Returns the host's interfaces in a result. bridge names the bridge first, then its port, and after the container's
- * interface the VLAN interface that the host routes by. ptp names only the host's end of the pair. A chained bridge
- * appends the bridge, and other plugins, such as bandwidth, append other interfaces: `findMaster` distinguishes them.
+ * Returns the host's interfaces in a result. The plugin bridge lists the bridge first, then its port, and after the
+ * container's interface the VLAN interface of the host's route. ptp lists only the host's end of the pair. A chained
+ * bridge is appended, and so are interfaces of plugins such as bandwidth: `findMaster` tells them apart.
  */
 export function hostLinkOf(
   { interfaces }: Result,

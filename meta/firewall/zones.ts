@@ -9,13 +9,13 @@ import { Firewalld, isCommandFailed } from "./firewalld.ts"
 import { findAddresses, listAddresses } from "./nftables/firewall.ts"
 import { readNote } from "./spec.ts"
 
-/** An address, "10.1.0.2/32", that is a source of a firewalld zone. */
+/** An address, such as "10.1.0.2/32", that is a source of a firewalld zone. */
 export interface Source {
   zone: string
   source: string
 }
 
-/** Returns the sources noted in elements, each once. */
+/** Returns the sources in the notes of elements, without duplicates. */
 export function sourcesOf(elements: readonly Element[]): Source[] {
   const sources = elements.flatMap(({ key: [ip], note }): Source[] => {
     const { zone } = readNote(note)
@@ -24,12 +24,12 @@ export function sourcesOf(elements: readonly Element[]): Source[] {
   return [...new Map(sources.map((one) => [`${one.source} ${one.zone}`, one])).values()]
 }
 
-/** Returns the sources that the table notes at these addresses. Throws `NetlinkError`. */
+/** Returns the sources that are noted at these addresses. Throws `NetlinkError`. */
 export function sourcesAt(socket: NetlinkSocket | undefined, addresses: readonly Uint8Array[]): Source[] {
   return socket ? sourcesOf(findAddresses(socket, addresses)) : []
 }
 
-/** Returns the sources that the table notes for an attachment. */
+/** Returns the sources that are noted for an attachment. Throws `NetlinkError`. */
 export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner): Source[] {
   const comment = ownerComment(owner)
   return socket ? sourcesOf(listAddresses(socket, [encodeUtf8(comment)]).filter((one) => one.comment === comment)) : []
@@ -37,8 +37,8 @@ export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner):
 
 /**
  * Returns firewalld if it runs and the backend does not exclude it. If the bus refuses the connection or does not
- * answer, that is an error if firewalld is configured, or `isNeeded` because its rules are in force; else it is one
- * line of the log.
+ * answer, this throws if firewalld is configured, or if `isNeeded` because its rules are in force. Otherwise one line
+ * is logged.
  */
 export function findFirewalld(
   backend: Backend | undefined,
@@ -56,21 +56,21 @@ export function findFirewalld(
   }
 }
 
-/** The context of adding sources. */
+/** The zone, and the services that `addSources` uses. */
 export interface AddingSources {
   firewalld: Firewalld
   zone: string
-  /** For the table with the notes. */
+  /** The socket that reads the notes. */
   socket: NetlinkSocket | undefined
   log(line: string): void
-  /** Whether the kernel has rules of firewalld. */
+  /** Reports whether the kernel has rules of firewalld. */
   isFiltering(): boolean
 }
 
 /**
- * Adds addresses as sources of a zone, and all noted ones of other attachments that firewalld has lost by a reload or
- * restart. A failure for one of the others is logged. After a flush of firewalld's rules every failure is only logged:
- * nothing is dropped then, and the next ADD after firewalld's reload adds the sources. Throws `CniError`.
+ * Adds addresses as sources of a zone, and the noted sources of other attachments that firewalld has lost by a reload
+ * or restart. A failure for another attachment is logged. If the kernel has no rules of firewalld, every failure is
+ * only logged: nothing is dropped then, and the next ADD tries again. Throws `CniError`.
  */
 export function addSources(
   { firewalld, zone, socket, log, isFiltering }: AddingSources,
@@ -103,8 +103,8 @@ export function addSources(
 }
 
 /**
- * Restores the sources that firewalld has lost; each zone is listed once. A refusal becomes the outcome of its
- * attachment.
+ * Restores the sources that firewalld has lost. Each zone is listed once. A failure is reported as the attachment's
+ * outcome.
  */
 export function restoreSources(
   firewalld: Firewalld,
@@ -130,8 +130,8 @@ export function restoreSources(
 }
 
 /**
- * Removes all of the sources. Those that firewalld refuses to remove are one line of the log: its next reload loses
- * them, and they must not keep a container alive.
+ * Removes sources. Those that firewalld refuses to remove are logged in one line: its next reload drops them, and they
+ * must not make DEL fail.
  */
 export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
   const failures: unknown[] = []
@@ -149,13 +149,13 @@ function reasonOf(error: unknown): string {
   return isCniError(error) && error.details ? `${error.message}: ${error.details}` : String(error)
 }
 
-/** Logs one line, however many messages there are. */
+/** Logs the first failure and the number of the others in one line. */
 function tell([first, ...others]: readonly unknown[], remedy: string, log: (line: string) => void): void {
   if (first === undefined) return
   log(`${reasonOf(first)}${others.length > 0 ? `; and ${others.length} more` : ""}; ${remedy}`)
 }
 
-/** Checks that firewalld has these sources. Throws `CniError` naming the first missing one. */
+/** Checks that firewalld has these sources. Throws `CniError` that names the first missing one. */
 export function checkSources(firewalld: Firewalld, sources: readonly Source[]): void {
   for (const { zone, source } of sources) {
     const present = firewalld.listSources(zone)

@@ -18,10 +18,12 @@ const path = {
   pattern: "^$|^/[^\\u0000]*$",
 } as const
 
-/** The keys of its configuration, without those that it passes on. */
+/** The keys of the plugin's configuration, without those for the delegate. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const flannelKeyDocs: readonly KeyDoc[] = [
   { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file with the node's subnet" },
   {
@@ -42,13 +44,13 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
   { paths: ["runtimeConfig"], default: "none", meaning: "passed to the delegate unchanged" },
 ]
 
-/** The keys of the delegate's configuration that are set here unless they are given. */
+/** The delegate's keys that flannel sets unless `delegate` contains them. */
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 
 /** The checked configuration of flannel. */
 export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)
@@ -59,7 +61,7 @@ export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkCo
     name,
     subnetFile: subnetFile || "/run/flannel/subnet.env",
     dataDir: dataDir || "/var/lib/cni/flannel",
-    /** The keys for the delegate's configuration, unchanged. */
+    /** The keys that are copied to the delegate's configuration. */
     delegate: lenient ? tryReadDelegate(raw) : readDelegate(raw),
     ipam,
     runtimeConfig,

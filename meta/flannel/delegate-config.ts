@@ -13,10 +13,10 @@ import type { NodeSubnets } from "./subnet-file.ts"
 const DEFAULT_TYPE = "bridge"
 const DEFAULT_IPAM = "host-local"
 
-/** Keys for host-local's single range before it had `ranges`; they would conflict with the subnet of the node. */
+/** Obsolete keys for a single range of host-local. They would conflict with the subnet of the node. */
 const formerRange = ["subnet", "rangeStart", "rangeEnd", "gateway"]
 
-/** Returns the delegate's configuration for this node: the given keys, and the rest from flanneld's file. */
+/** Returns the delegate's configuration for this node: the given keys, completed from flanneld's file. */
 export function delegateConfig(config: FlannelConfig, { networks, subnets, mtu, ipMasq }: NodeSubnets): JsonObject {
   const { ranges: _, ...base } = requiredParts(config)
   const { routes } = config.ipam
@@ -30,7 +30,7 @@ export function delegateConfig(config: FlannelConfig, { networks, subnets, mtu, 
   return { ...byFlanneld, ...base, ipam, ...(config.runtimeConfig ? { runtimeConfig: config.runtimeConfig } : {}) }
 }
 
-/** Returns what a delegate needs to clean up if the configuration of its ADD is missing. */
+/** Returns the configuration that a delegate needs for DEL if the one of its ADD is missing. */
 export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfig): JsonObject {
   const { ranges: _, ...others } = foldKeys(ipam, ["type", "ranges", "routes", ...formerRange])
   for (const key of formerRange) delete others[key]
@@ -43,18 +43,18 @@ export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfi
   }
 }
 
-/** Returns the plugin of a configuration. */
+/** Returns the plugin that a configuration names. */
 export function typeOf({ type }: JsonObject): string {
   return typeof type === "string" ? type : DEFAULT_TYPE
 }
 
-/** Returns the node's subnets in a configuration made by `delegateConfig`, here or in the reference plugin. */
+/** Returns the node's subnets in a configuration made by `delegateConfig`, or by the reference plugin. */
 export function subnetsOf({ ipam }: JsonObject): string[] {
   const ranges = isJsonObject(ipam) && Array.isArray(ipam.ranges) ? ipam.ranges.flat() : []
   return ranges.flatMap((range) => (isJsonObject(range) && typeof range.subnet === "string" ? [range.subnet] : []))
 }
 
-/** Compact, with sorted keys, byte for byte as the reference plugin writes it. */
+/** Encodes a configuration without white space and with sorted keys, byte for byte like the reference plugin. */
 export function encodeConfig(config: JsonObject): Uint8Array {
   return encodeUtf8(stringifyJson(sorted(config)))
 }
@@ -69,7 +69,7 @@ function sorted(value: JsonValue): JsonValue {
   )
 }
 
-/** Decodes a stored configuration; undefined if it cannot be read. */
+/** Decodes a stored configuration; undefined if it cannot be decoded. */
 export function tryDecodeConfig(bytes: Uint8Array): JsonObject | undefined {
   try {
     return parseJsonObject(bytes)

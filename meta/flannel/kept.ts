@@ -3,17 +3,17 @@ import { CniError, Code, type JsonObject, type Owner } from "../../pkg/types/mod
 import { Failures } from "../../pkg/undo/mod.ts"
 import { encodeConfig, tryDecodeConfig } from "./delegate-config.ts"
 
-/** A delegate's configuration, stored for DEL. */
+/** A delegate's configuration that ADD has stored for DEL. */
 export interface Kept {
-  /** The name of its file. */
+  /** The name of the file. */
   name: string
-  /** Undefined if the file is not a configuration. */
+  /** Undefined if the file cannot be decoded. */
   config: JsonObject | undefined
 }
 
 /**
- * The delegates' configurations of ADD, one per attachment. The reference plugin has one file per container ID, for all
- * networks and interfaces: these are found too.
+ * The delegates' configurations that ADD has stored, one per attachment. The reference plugin stores one file per
+ * container ID, for all networks and interfaces; these files are found too.
  */
 export class KeptConfigs {
   readonly #records: Records
@@ -22,7 +22,7 @@ export class KeptConfigs {
     this.#records = new Records(directory, "delegate's configuration", true)
   }
 
-  /** Reads the stored configuration of an attachment; `undefined` if it does not exist. Throws `CniError`. */
+  /** Returns the stored configuration of an attachment; undefined if no file exists. Throws `CniError`. */
   find(owner: Owner): Kept | undefined {
     const own = this.#find(recordName(owner))
     if (own) return own
@@ -35,7 +35,7 @@ export class KeptConfigs {
     return bytes && { name, config: tryDecodeConfig(bytes) }
   }
 
-  /** Stores one atomically. Throws `CniError`. */
+  /** Stores the delegate's configuration of an attachment atomically. Throws `CniError`. */
   write(owner: Owner, config: JsonObject): void {
     this.#records.write(recordName(owner), encodeConfig(config))
   }
@@ -45,7 +45,7 @@ export class KeptConfigs {
     for (const name of new Set([recordName(owner), kept?.name ?? recordName(owner)])) this.#records.remove(name)
   }
 
-  /** Returns the configurations of a network. Throws `CniError`. */
+  /** Returns the stored configurations of a network. Throws `CniError`. */
   listOf(network: string): Kept[] {
     return this.#records.list().flatMap((name) => {
       if (name.startsWith(".")) return []
@@ -56,8 +56,8 @@ export class KeptConfigs {
   }
 
   /**
-   * Removes the stored configurations of a network that belong to none of these owners, and temporary files of killed
-   * calls. Throws `CniError`.
+   * Removes a network's stored configurations of owners that are not in `valid`, and temporary files of killed calls.
+   * Throws `CniError`.
    */
   removeStale(network: string, valid: readonly Owner[]): void {
     const keep = new Set(valid.flatMap((owner) => [recordName(owner), owner.containerId]))
@@ -70,12 +70,12 @@ export class KeptConfigs {
     failures.throwIfAny()
   }
 
-  /** Throws `CniError` if a configuration could not be stored. */
+  /** Throws `CniError` if configurations cannot be stored. */
   requireWritable(): void {
     this.#records.requireWritable()
   }
 
-  /** Returns the error for a file that is not a configuration, for calls that need it. */
+  /** Returns the error for a file that cannot be decoded. */
   unreadable({ name }: Kept): CniError {
     return new CniError(Code.Decoding, `Cannot decode the delegate's configuration "${this.#records.pathOf(name)}"`)
   }

@@ -24,7 +24,7 @@ import { type NodeSubnets, readSubnetFile } from "./subnet-file.ts"
 
 export { flannelKeyDocs } from "./config.ts"
 
-/** Makes another plugin attach containers, with addresses of the subnet that flanneld has for this node. */
+/** Lets another plugin attach containers, with addresses of the subnet that flanneld assigned to this node. */
 export const flannel = definePlugin<FlannelConfig>({
   name: "flannel",
   fields: flannelFields,
@@ -36,7 +36,10 @@ export const flannel = definePlugin<FlannelConfig>({
   gc: collectGarbage,
 })
 
-/** The configuration is stored before the delegate runs: from then on DEL finds it, even after `kill -9`. */
+/**
+ * Adds an attachment through the delegate. The configuration is stored before that, so that DEL finds it even if this
+ * process is killed.
+ */
 function addByDelegate(call: Call, config: FlannelConfig): Answered {
   const subnets = readSubnetFile(config.subnetFile)
   refuseRepetition(call)
@@ -61,14 +64,17 @@ function addByDelegate(call: Call, config: FlannelConfig): Answered {
   return call.answer(result, undo)
 }
 
-/** Refuses a repeated ADD: a failing delegate gets DEL, which would undo the first ADD. */
+/** Refuses a repeated ADD. If the delegate failed, it would get DEL, which would undo the first ADD. */
 function refuseRepetition(call: Call): void {
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.openRoute()
   refuseExistingInterface(inside, call)
 }
 
-/** A delegate that is not installed has created nothing. A delegate in an unreadable directory may have. */
+/**
+ * Runs a delegate's DEL. A delegate that is not installed has created nothing, so that is not an error. A delegate in a
+ * directory that cannot be read may have created something.
+ */
 function unlessNotFound(run: () => void): void {
   try {
     run()
@@ -77,7 +83,7 @@ function unlessNotFound(run: () => void): void {
   }
 }
 
-/** Adds advice to a delegate's error if the node's subnet has changed since other attachments were added. */
+/** Adds advice to a delegate's error if the node's subnet has changed since earlier attachments. */
 function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () => T): T {
   try {
     return run()
@@ -88,13 +94,13 @@ function explaining<T>(config: FlannelConfig, { subnets }: NodeSubnets, run: () 
   }
 }
 
-/** Undefined if all attachments of the network have addresses of the node's current subnet. */
+/** Returns the advice; undefined if all attachments of the network are in the node's current subnets. */
 function adviceOnChange({ name, dataDir }: FlannelConfig, subnets: readonly string[]): string | undefined {
   const former = new Set(new KeptConfigs(dataDir).listOf(name).flatMap(({ config }) => changed(config, subnets)))
   return former.size > 0 ? whatToDo([...former], subnets) : undefined
 }
 
-/** Returns the subnets of an attachment if the node has others now. */
+/** Returns an attachment's subnets if they differ from the node's current ones, otherwise none. */
 function changed(kept: JsonObject | undefined, subnets: readonly string[]): string[] {
   const former = kept ? subnetsOf(kept) : []
   return former.join() === subnets.join() ? [] : former
@@ -106,8 +112,8 @@ function whatToDo(former: readonly string[], now: readonly string[]): string {
 }
 
 /**
- * Returns the delegate's type, and its configuration as CHECK passes it on: the delegate restores its own objects on
- * the host. `raw` is flannel's configuration in CHECK. Throws `CniError` if the delegate's was not stored, or users
+ * Returns the delegate's type, and its configuration as in CHECK, for a delegate that restores its own objects on the
+ * host. `raw` is flannel's configuration. Throws `CniError` if the delegate's configuration was not stored, or if users
  * other than root could have changed it.
  */
 export function keptDelegate(raw: JsonObject, owner: Owner): { type: string; config: JsonObject } {
@@ -123,7 +129,7 @@ function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Ui
   return encodeConfig(withPresent(raw, kept, keys))
 }
 
-/** The runtime's current values replace those of ADD. */
+/** Returns the stored configuration with the runtime's current values in place of those of ADD. */
 function withPresent(raw: JsonObject, kept: JsonObject, keys: readonly string[]): JsonObject {
   const current: JsonObject = {}
   for (const key of ["cniVersion", ...keys]) {
@@ -150,7 +156,10 @@ function checkDelegate(call: Call, config: FlannelConfig): void {
   call.delegate.check(typeOf(kept.config), configFor(call, kept.config, ofAttachment))
 }
 
-/** Uses the configuration of ADD, which is stored until the delegate has succeeded. */
+/**
+ * Deletes an attachment through the delegate, with the configuration of ADD. It stays stored until the delegate has
+ * succeeded.
+ */
 function deleteByDelegate(call: Call, config: FlannelConfig): void {
   const configs = new KeptConfigs(config.dataDir)
   const owner = ownerOf(call)
@@ -161,9 +170,9 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 }
 
 /**
- * Runs DEL of the delegate without a stored configuration, if nothing was added or the file was deleted. A delegate
- * that finds the attachment's objects by the owner removes them; errors of one that needs the configuration are
- * ignored.
+ * Runs the delegate's DEL if no configuration is stored: nothing was added, or the file was deleted. A delegate that
+ * finds its objects by the owner removes them. Its errors are only logged, because it may need the missing
+ * configuration.
  */
 function deleteWithoutKept(call: Call, config: FlannelConfig): void {
   const present = requiredParts(config)
@@ -184,7 +193,7 @@ function requireDelegate(call: Call, config: FlannelConfig): void {
   if (advice !== undefined) call.log(advice)
 }
 
-/** Runs GC of each delegate that has attached containers of this network, then collects the stored configurations. */
+/** Runs GC of each delegate that has attached containers of this network, then removes stale stored configurations. */
 function collectGarbage(call: Call, config: FlannelConfig, attachments: readonly Attachment[]): void {
   const { name } = config
   const configs = new KeptConfigs(config.dataDir)

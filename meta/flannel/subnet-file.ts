@@ -2,14 +2,14 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFile } from "../../pkg/libc/mod.ts"
 import { type Cidr, CniError, Code, formatCidr, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 
-/** The node's part of flanneld's file. Networks and subnets as text, without host bits, IPv4 before IPv6. */
+/** The content of flanneld's file. Networks and subnets are texts without host bits, IPv4 before IPv6. */
 export interface NodeSubnets {
-  /** The networks of all nodes. */
+  /** The networks that contain the subnets of all nodes. */
   networks: string[]
-  /** The subnets of this node: at most one per family. */
+  /** The subnets of this node, at most one per family. */
   subnets: string[]
   mtu: number
-  /** Whether flanneld masquerades; if it does, the delegate must not. */
+  /** Whether flanneld masquerades. If so, the delegate must not. */
   ipMasq: boolean
 }
 
@@ -22,7 +22,8 @@ const knownKeys: readonly string[] = [...networkKeys, ...subnetKeys, MTU, IPMASQ
 const WHERE_TO_LOOK = "read the log of this node's flannel pod"
 
 /**
- * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 naming the key if it is invalid.
+ * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 that names the key if the file is
+ * invalid.
  */
 export function readSubnetFile(path: string): NodeSubnets {
   return parseSubnetFile(decodeUtf8(readBytes(path)), path)
@@ -41,7 +42,7 @@ function readBytes(path: string): Uint8Array {
   }
 }
 
-/** Parses lines of KEY=VALUE; unknown keys are ignored. Throws code 999 naming the missing or wrong keys. */
+/** Parses lines of KEY=VALUE. Unknown keys are ignored. Throws code 999 that names the missing or invalid keys. */
 export function parseSubnetFile(text: string, path: string): NodeSubnets {
   const values = new Map<string, string>()
   for (const line of text.split("\n")) {

@@ -56,7 +56,7 @@ const runtimeFields = {
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
 } as const satisfies Fields
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const portmapFields = {
   backend: { kind: "choice", of: backends, expected: '"nftables" or "iptables"' },
   snat: { kind: "boolean", default: true },
@@ -74,7 +74,9 @@ export const portmapFields = {
   ...runtimeFields,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.portMappings[]`",
@@ -105,10 +107,10 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The configuration, checked. */
+/** The checked configuration of portmap. */
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
-/** Reads the configuration. For DEL and GC a malformed key counts as absent. Throws code 7 that names the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)
@@ -119,17 +121,17 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
   const portMappings: readonly Mapping[] = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
   if (!lenient) refuseContradictions(portMappings)
   return {
-    /** Undefined when DEL or GC cannot read them. */
+    /** Undefined if DEL or GC cannot parse them. */
     portMappings: isUnreadable ? undefined : portMappings,
-    /** Undefined: nftables, or iptables where the kernel or kube-proxy leaves no choice. */
+    /** Undefined means nftables, or iptables if the kernel or kube-proxy requires it. */
     backend: askedBackend(read, lenient),
     snat: read.snat,
     masqAll: read.masqAll,
-    /** The bit with which the iptables rules mark packets to be masqueraded. */
+    /** The bit by which the iptables rules mark packets to masquerade. */
     markMasqBit: read.markMasqBit ?? 13,
-    /** The chain of iptables that marks instead. */
+    /** The chain of iptables that sets a mark in place of ours. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,
-    /** Additional conditions for packets, as parts of a rule of the backend's program. */
+    /** Additional conditions for packets, as parts of a rule in the syntax of the backend's program. */
     conditions: {
       [AF_INET]: wordsOf("conditionsV4", read.conditionsV4, lenient),
       [AF_INET6]: wordsOf("conditionsV6", read.conditionsV6, lenient),
@@ -145,12 +147,15 @@ export function withPortMappings(config: PortmapConfig, runtimeConfig: JsonObjec
   return { ...config, portMappings }
 }
 
-/** A line end or a semicolon would begin a new `nft` command; an argument of a program cannot contain NUL. */
+/**
+ * Refuses characters in a condition: a line end or a semicolon would begin a new `nft` command, and an argument of a
+ * program cannot contain NUL.
+ */
 function checkConditionWord(text: string): string | undefined {
   return /[\n\r\0;]/.test(text) ? undefined : text
 }
 
-/** No address is "", as for upstream. */
+/** Parses `hostIP`. An empty text means no address, as in upstream. */
 function checkHostIp(text: string): unknown {
   return text === "" ? text : parseIp(text)
 }
@@ -167,7 +172,7 @@ function readMapping({ hostPort, containerPort, protocol, hostIP = "" }: Infer<t
   }
 }
 
-/** Throws when two mappings send the same port to different places. */
+/** Throws if two mappings send the same host port to different targets. */
 function refuseContradictions(mappings: readonly Mapping[]): void {
   if (mappings.length < 2) return
   const seen = new Map<string, number>()
@@ -185,7 +190,8 @@ function refuseContradictions(mappings: readonly Mapping[]): void {
 }
 
 /**
- * The words of a rule; empty when the first word is empty. Throws code 7 for another empty word, which programs refuse.
+ * Returns the words of a rule. They are empty if the first word is empty. Throws code 7 if another word is empty,
+ * because programs refuse that.
  */
 function wordsOf(key: string, words: readonly string[], lenient: boolean): readonly string[] {
   if (words[0] === "") return []
@@ -194,7 +200,10 @@ function wordsOf(key: string, words: readonly string[], lenient: boolean): reado
   return words
 }
 
-/** The backend that is requested, also by options that only one of them has. Throws code 7 for options of both. */
+/**
+ * Returns the requested backend; keys that only one backend supports request it too. Throws code 7 if keys request
+ * both.
+ */
 function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")

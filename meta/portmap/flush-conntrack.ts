@@ -13,9 +13,10 @@ import {
 } from "./mapping.ts"
 
 /**
- * Flushes stale UDP conntrack entries of the mapped ports: entries older than the mappings, or of others. While packets
- * arrive, the kernel would treat them like the first one. Entries for ports of other hosts stay, and so do those to
- * addresses that are `ahead`: the ports of waiting mappings still lead there. Throws `NetlinkError`.
+ * Flushes stale UDP conntrack entries of mapped ports: those from before the mappings, and those with another target.
+ * The kernel treats all packets of a flow like the first one, so such a flow would never use the mapping. Entries for
+ * ports of other hosts stay, and so do entries to addresses in `ahead`, which still have the ports of waiting mappings.
+ * Throws `NetlinkError`.
  */
 export function flushOlderEntries(
   socket: NetlinkSocket,
@@ -26,7 +27,7 @@ export function flushOlderEntries(
   for (const { family, address, mappings } of addresses) {
     const udp = mappings.filter(isUdp)
     if (udp.length === 0) continue
-    let local: Set<string> | undefined // asked for when there is an entry to judge, which is seldom
+    let local: Set<string> | undefined // requested only if an entry matches, which is rare
     const isLocal = (ip: Uint8Array) => {
       local ??= localAddresses()
       return local.has(String(ip)) || isLoopback(ip)
@@ -39,7 +40,7 @@ export function flushOlderEntries(
   }
 }
 
-/** Flushes the conntrack entries of UDP that went through mappings which are deleted. Throws `NetlinkError`. */
+/** Flushes the UDP conntrack entries that were translated by deleted mappings. Throws `NetlinkError`. */
 export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapping[]): void {
   for (const family of families) {
     const udp = deleted.filter((mapping) => isUdp(mapping) && familyOf(mapping.containerIp) === family)
@@ -52,7 +53,7 @@ export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapp
 }
 
 /**
- * Flushes the conntrack entries of mapped ports that began while the mappings were missing: their packets went to the
+ * Flushes the conntrack entries of mapped ports that began while the mappings were missing. Their packets went to the
  * host itself, which has not answered. Throws `NetlinkError`.
  */
 export function flushUnmapped(socket: NetlinkSocket, specs: readonly Pick<PortmapSpec, "addresses">[]): void {
@@ -78,7 +79,8 @@ function udpTo(mappings: readonly HostPort[]): { protocol: number; ports: readon
 }
 
 /**
- * Returns the mapping for packets to a port of an address. A mapping for this address precedes one for all addresses.
+ * Returns the mapping for packets to a port of an address. A mapping for that address has precedence over one for all
+ * addresses.
  */
 function mappingFor(mappings: readonly Mapping[], ip: Uint8Array, port: number): Mapping | undefined {
   const ours = mappings.filter(({ hostPort }) => hostPort === port)

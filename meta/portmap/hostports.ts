@@ -29,22 +29,23 @@ import {
 } from "./route-localnet.ts"
 
 /**
- * The link that kube-proxy gives the addresses of all services in its mode ipvs (`defaultDummyDevice`,
+ * The link to which kube-proxy adds the addresses of all services in mode ipvs (`defaultDummyDevice`,
  * pkg/proxy/ipvs/proxier.go).
  */
 const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
- * Returns whether the addresses of services are addresses of the host, where `fib daddr type local` matches them. Only
- * the table `nat` of iptables distinguishes them: at its beginning kube-proxy accepts packets to services.
+ * Reports whether services' addresses are addresses of the host, as with kube-proxy in mode ipvs. Then `fib daddr type
+ * local` matches them too. Only the table `nat` of iptables can tell them apart: kube-proxy accepts packets to services
+ * at its beginning.
  */
 export function hasServiceAddresses(): boolean {
-  return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest question; every link with an MTU for IPv4 has the directory
+  return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest test: every link with IPv4 has this directory
 }
 
 /**
- * Returns the backend for a configuration: iptables while kube-proxy runs in mode ipvs, because a mapping in nf_tables
- * would take the traffic of services. Throws `CniError` if the configuration requests nftables in that case.
+ * Returns the backend for a configuration. While kube-proxy runs in mode ipvs it is iptables, because a mapping in
+ * nf_tables would capture traffic of services. Throws `CniError` if the configuration requests nftables in that case.
  */
 export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   if (asked === "iptables" || !hasServiceAddresses()) return asked
@@ -58,9 +59,7 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   )
 }
 
-/**
- * Returns the mappings. `findLink` returns the interface that must pass 127.0.0.1 to the container, if there is one.
- */
+/** Returns the port mappings of an attachment. `findLink` returns the interface that needs `route_localnet`, if any. */
 export function portmapSpec(
   { owner, netns }: { owner: Owner; netns: string },
   config: PortmapConfig,
@@ -81,13 +80,13 @@ const feature: Feature<PortmapSpec> = {
   key: "backend",
 }
 
-/** The port mappings of containers in the thread's namespace, and the conntrack entries of UDP that go with them. */
+/** The port mappings of containers in the thread's namespace, and the UDP conntrack entries of mapped ports. */
 export class Hostports implements Disposable {
   readonly #filter: PacketFilter | undefined
   readonly #rules: OwnedRules<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
   readonly #all: Deleted = { deleted: [], stillOn: [] }
 
-  /** `filter` is undefined where the kernel has no nf_tables. It is closed with these. */
+  /** `filter` is undefined if the kernel has no nf_tables. It is closed together with this object. */
   constructor(filter: PacketFilter | undefined) {
     const socket = filter?.socket
     const isLocalnetNeeded = () => isTableInUse(filter, "nat") && hasIptablesHostports(socket)
@@ -100,15 +99,15 @@ export class Hostports implements Disposable {
     })
   }
 
-  /** Throws `EPERM` without CAP_NET_ADMIN. */
+  /** Opens the packet filter of the thread's namespace. Throws `EPERM` without CAP_NET_ADMIN. */
   static open(): Hostports {
     return new Hostports(PacketFilter.find())
   }
 
   /**
-   * Maps the ports, and then switches on `route_localnet`, which needs the guard of the rules. Returns the addresses of
-   * the container's other attachments that have some of these ports: the new mappings of these ports wait. Throws
-   * `CniError`.
+   * Maps the ports, then enables `route_localnet`, which is safe only with the guard among the rules. If another
+   * attachment of the container has some of the ports, the new mappings of these ports wait. Returns the addresses of
+   * such attachments. Throws `CniError`.
    */
   add(
     spec: PortmapSpec,
@@ -122,7 +121,9 @@ export class Hostports implements Disposable {
     return ahead
   }
 
-  /** Returns the backend that has the mappings; undefined for the other suite's. Throws `CniError`. */
+  /**
+   * Checks the mappings. Returns the backend that has them; undefined if they are the Go suite's. Throws `CniError`.
+   */
   check(spec: PortmapSpec, asked?: BackendName): BackendName | undefined {
     const backend = this.#rules.check(spec, asked)
     if (spec.openedLink !== undefined) checkLocalnet(spec.openedLink)
@@ -130,20 +131,21 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Removes the mappings of an attachment, and its conntrack entries of UDP. Call it last. Throws `CniError` after all
-   * steps.
+   * Removes the mappings of an attachment, and their UDP conntrack entries. It must be the last call. Continues after a
+   * failure, and throws `CniError` at the end.
    */
   remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
     this.#rules.remove(owner, hints, failures)
-    // The deleted mappings were in the table, and so was the record of the setting.
+    // The table of deleted mappings records the interfaces with `route_localnet`. Without it, the guard must be
+    // restored.
     if (this.#all.deleted.length === 0) this.#restoreGuardOf(hints, failures)
     this.#finish(hints, failures)
-    this.#filter?.socket.leave() // nothing is left to do here that the waiting could overlap with
+    this.#filter?.socket.leave() // no work is left to do during the wait
     failures.throwIfAny()
   }
 
-  /** Removes the mappings of all attachments to a network but the valid ones, like `remove`. */
+  /** Removes the mappings of this network's attachments that are not valid, like `remove`. */
   gc(network: string, valid: readonly Owner[]): void {
     const failures = new Failures()
     const hints = { mappings: [], addresses: [] }
@@ -153,10 +155,7 @@ export class Hostports implements Disposable {
     failures.throwIfAny()
   }
 
-  /**
-   * Guards the interfaces that have `route_localnet` on, and records them: the removal of the last mapping reads the
-   * record.
-   */
+  /** Guards the interfaces that have `route_localnet` enabled, and records them for the removal of the last mapping. */
   #restoreGuardOf(hints: HostportHints, failures: Failures): void {
     const socket = this.#filter?.socket
     failures.attempt("guard 127.0.0.0/8", () => {
@@ -166,8 +165,8 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * The mappings in the hints may have been in iptables, or in a table that was flushed since: their flows are flushed
-   * too.
+   * Flushes UDP conntrack entries. The mappings in the hints are included: they may have been in iptables, or in a
+   * table that was flushed since.
    */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
@@ -186,30 +185,30 @@ export class Hostports implements Disposable {
     this.#rules.restore(wanted, options, flushFlows)
   }
 
-  /** Throws code 50 with the reason when this node cannot map ports. */
+  /** Throws code 50 with the reason if this node cannot map ports. */
   requireUsable(asked?: BackendName): void {
     this.#rules.requireUsable(asked)
   }
 
-  /** Returns whether nf_tables holds a mapping of an attachment. Throws `NetlinkError`. */
+  /** Reports whether nf_tables has a mapping of an attachment. Throws `NetlinkError`. */
   isInNftables(owner: Owner): boolean {
     return this.#filter !== undefined && holdsHostports(this.#filter.socket, owner)
   }
 
-  /** Returns whether 127.0.0.0/8 is guarded; true also where the kernel has no nf_tables to guard it by. */
+  /** Reports whether 127.0.0.0/8 is guarded. Without nf_tables there is no guard, and this returns true. */
   isGuarded(): boolean {
     return this.#filter === undefined || isClosed(this.#filter.socket)
   }
 
   /**
-   * Restores the guard of 127.0.0.0/8 for these interfaces, whose `route_localnet` is on. Returns whether it was
-   * missing; false if the kernel has no nf_tables.
+   * Restores the guard of 127.0.0.0/8 for interfaces that have `route_localnet` enabled. Returns whether the guard was
+   * missing; false without nf_tables.
    */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)
   }
 
-  /** Flushes the conntrack entries of UDP from before the mappings, so that the kernel translates the next packets. */
+  /** Flushes UDP conntrack entries that are older than the mappings, so that the kernel translates the next packets. */
   flushOlderEntries(addresses: readonly MappedAddress[], ahead: readonly Uint8Array[]): void {
     onFlows(this.#filter, (socket) => flushOlderEntries(socket, addresses, ahead))
   }

@@ -17,10 +17,10 @@ export { portmapKeyDocs } from "./config.ts"
 
 export { Hostports, type PortRule, portRulesIn }
 
-/** The rules that keep 127.0.0.0/8 closed where `route_localnet` is on. */
+/** The rules that guard 127.0.0.0/8 while `route_localnet` is enabled. */
 export const localnetGuards = tableLayout(AF_INET).guards
 
-/** Maps ports of the host to ports of a container that an earlier plugin of the chain has connected. */
+/** Maps ports of the host to ports of a container. An earlier plugin of the chain has connected the container. */
 export const portmap = defineRestorable<PortmapConfig>({
   name: "portmap",
   fields: portmapFields,
@@ -38,7 +38,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   const result = requirePrevResult(call)
   const addresses = mappedAddresses(result, call.ifName, config.portMappings ?? [])
   const backend = addresses.length === 0 ? undefined : chooseBackend(config.backend)
-  // If IPv4 is mapped in nf_tables, the table includes its guard.
+  // A table of nf_tables that maps IPv4 ports includes the guard.
   if (backend === "iptables" || !hasIpv4(addresses)) tryGuardOpenLinks(call)
   if (addresses.length === 0) return call.answer(result)
   using hostports = Hostports.open()
@@ -50,7 +50,7 @@ function addPortmap(call: Call, config: PortmapConfig): Answered {
   try {
     hostports.flushOlderEntries(addresses, ahead)
   } catch (error) {
-    // Everything else works, and such flows are rare.
+    // The mapping itself works, and such old flows are rare.
     call.log(`Cannot flush old UDP conntrack entries: ${error}`)
   }
   return answer
@@ -60,12 +60,12 @@ function hasIpv4(addresses: readonly MappedAddress[]): boolean {
   return addresses.some(({ family }) => family === AF_INET)
 }
 
-/** Returns the host's interfaces in the previous result that have `route_localnet` on. */
+/** Returns the host's interfaces in the previous result that have `route_localnet` enabled. */
 function openLinksOf({ network: { prevResult } }: Call): string[] {
   return hostLinksIn(prevResult).filter(isLocalnetOnLink)
 }
 
-/** Restores the guard of 127.0.0.0/8, which a flush removes while `route_localnet` stays on. */
+/** Restores the guard of 127.0.0.0/8. A flush removes the guard, while `route_localnet` stays enabled. */
 function guardOpenLinks(call: Call): void {
   const open = openLinksOf(call)
   if (open.length === 0) return
@@ -73,7 +73,7 @@ function guardOpenLinks(call: Call): void {
   if (filter) restoreGuard(filter.socket, open)
 }
 
-/** Guards open links during ADD, which continues after a failure. */
+/** Restores the guard during ADD. A failure is only logged. */
 function tryGuardOpenLinks(call: Call): void {
   try {
     guardOpenLinks(call)
@@ -82,7 +82,7 @@ function tryGuardOpenLinks(call: Call): void {
   }
 }
 
-/** Restores the guard of 127.0.0.0/8 too. In nf_tables it is one of the rules that are checked. */
+/** Checks the mappings, and restores the guard of 127.0.0.0/8. In nf_tables the guard is one of the checked rules. */
 function checkPortmap(call: Call, config: PortmapConfig): void {
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) {
@@ -103,8 +103,8 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
 }
 
 /**
- * The configured mappings are hints where to look first. The kernel's rules are the record, also without configured
- * mappings.
+ * Removes the mappings of an attachment. The kernel's rules are the record of them; the configured mappings are only
+ * hints where to look first.
  */
 function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
@@ -113,7 +113,10 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses, links: hostLinksIn(prevResult) })
 }
 
-/** Changes nothing, not even where the guard is missing: `cni doctor` requests STATUS, and reports that. */
+/**
+ * Reports whether ports can be mapped. Changes nothing, not even a missing guard: `cni doctor` runs STATUS and reports
+ * that.
+ */
 function statusPortmap(_call: Call, { conditions, ...config }: PortmapConfig): void {
   const backend = requireForAdd(() => chooseBackend(config.backend))
   using hostports = Hostports.open()

@@ -15,7 +15,7 @@ import {
   type Result,
 } from "../../pkg/types/mod.ts"
 
-/** The kernel deletes a namespace with its interfaces some time after the last that used it. */
+/** The time within which the kernel deletes a namespace with its interfaces after its last user has ended. */
 const CLEANUP_DEADLINE_MS = 2000
 
 /** The protocols whose ports can be mapped. */
@@ -28,72 +28,71 @@ export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies 
 
 export const families = [AF_INET, AF_INET6] as const
 
-/** A port of the host, of all its addresses or of one. */
+/** A port of the host, on all of its addresses or on one. */
 export interface HostPort {
   protocol: Protocol
   hostPort: number
-  /** The one address of the host that it is of. Undefined: every one. */
+  /** The address of the host; undefined means all addresses. */
   hostIp: Uint8Array | undefined
 }
 
-/** Packets to a port of the host go to a port of the container. */
+/** A mapping of a host port to a container port. */
 export interface Mapping extends HostPort {
   containerPort: number
-  /** Undefined: every family that the container has an address of. */
+  /** The address family; undefined means every family of the container's addresses. */
   family: Family | undefined
 }
 
-/** A mapping to one address of a container. */
+/** A mapping of a host port to one address of a container. */
 export interface DnatMapping extends HostPort {
   containerIp: Uint8Array
   containerPort: number
 }
 
-/** An address of the container, and its mappings. There is at most one for each family. */
+/** An address of the container with its mappings. A container has at most one per family. */
 export interface MappedAddress {
   family: Family
-  /** Includes the prefix length of its network. */
+  /** The address with the prefix length of its network. */
   address: Cidr
-  /** At least one; no two for the same port. */
+  /** At least one mapping, and no two for the same host port. */
   mappings: readonly Mapping[]
 }
 
-/** The mappings of one attachment. */
+/** The port mappings of one attachment. */
 export interface PortmapSpec {
   owner: Owner
   /** The path of the container's namespace. */
   netns: string
   addresses: readonly MappedAddress[]
-  /** All mappings, also those of a family that the container has no address of. */
+  /** All mappings, including those of a family in which the container has no address. */
   mappings: readonly Mapping[]
   snat: boolean
   masqAll: boolean
-  /** Additional conditions for packets, as parts of a rule of the backend's program. */
+  /** Additional conditions for packets, as parts of a rule in the syntax of the backend's program. */
   conditions: Readonly<Record<Family, readonly string[]>>
-  /** For iptables: the bit of the packet's mark that requests the masquerade. */
+  /** For iptables: the bit of the packet's mark that requests masquerading. */
   markMasqBit: number
-  /** For iptables: an existing chain that sets such a mark. Its owner then also masquerades. */
+  /** For iptables: an existing chain that sets such a mark. The program that created the chain also masquerades. */
   externalSetMarkChain: string | undefined
   /**
-   * The interface that needs `route_localnet` and outlives the container: the setting is not to outlive the mappings.
+   * The interface that needs `route_localnet` and outlives the container. The setting must be disabled with the last
+   * mapping.
    */
   localnetLink: string | undefined
-  /** The interface that needs `route_localnet`, also where it is the container's alone. */
+  /** The interface that needs `route_localnet`, even if it is deleted with the container. */
   openedLink: string | undefined
 }
 
-/** Hints from the configuration: the places that DEL searches first. They may be missing or wrong. */
+/** Data from the configuration by which DEL searches first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
-  /** Of the container. */
+  /** The container's addresses. */
   readonly addresses: readonly Uint8Array[]
-  /** The host's interfaces towards the container. */
+  /** The host's interfaces to the container. */
   readonly links?: readonly string[]
 }
 
-/**
- * Returns the container's first address of each family in the previous result, with the mappings for this family.
- */
+/** Returns the container's first address of each family in a result, with the mappings for that family. */
 export function mappedAddresses(result: Result, ifName: string, mappings: readonly Mapping[]): MappedAddress[] {
   const addresses = result.ips.flatMap(({ address, interface: index }): Cidr[] => {
     const link = index === undefined ? undefined : result.interfaces[index]
@@ -109,45 +108,45 @@ export function mappedAddresses(result: Result, ifName: string, mappings: readon
   })
 }
 
-/** The mappings for a family, each once. */
+/** Returns the mappings for a family, without duplicates. */
 export function mappingsFor(family: Family, mappings: readonly Mapping[]): Mapping[] {
   const ours = mappings.filter((mapping) => mapping.family === undefined || mapping.family === family)
   if (ours.length < 2) return ours
   return [...new Map(ours.map((mapping) => [printHostPort(mapping), mapping])).values()]
 }
 
-/** The mappings to addresses of a container. */
+/** Returns the mappings to each of a container's addresses. */
 export function dnatMappings(ips: readonly Uint8Array[], mappings: readonly Mapping[]): DnatMapping[] {
   return ips.flatMap((containerIp) =>
     mappingsFor(familyOf(containerIp), mappings).map((mapping) => ({ ...mapping, containerIp })),
   )
 }
 
-/** As text: "8080/tcp", "203.0.113.1:8080/tcp", "[2001:db8::1]:8080/tcp". */
+/** Formats a host port: "8080/tcp", "203.0.113.1:8080/tcp", "[2001:db8::1]:8080/tcp". */
 export function printHostPort({ protocol, hostPort, hostIp }: HostPort): string {
   return hostIp ? `${printIpPort(hostIp, hostPort)}/${protocol}` : `${hostPort}/${protocol}`
 }
 
-/** An address with a port: "10.1.0.2:80", "[fd00::2]:80". */
+/** Formats an address with a port: "10.1.0.2:80", "[fd00::2]:80". */
 export function printIpPort(ip: Uint8Array, port: number): string {
   return familyOf(ip) === AF_INET ? `${formatIp(ip)}:${port}` : `[${formatIp(ip)}]:${port}`
 }
 
-/** Returns whether an address is in 127.0.0.0/8. */
+/** Reports whether an address is in 127.0.0.0/8. */
 export function isLoopback(ip: Uint8Array): boolean {
   return familyOf(ip) === AF_INET && ip[0] === 127
 }
 
 /**
- * Returns whether the container that holds a port is provably gone: the path of its namespace is empty, and no
- * interface of the host has its name as alias, as our plugins' interfaces do. The kernel may need two seconds to delete
- * such an interface. The device of bandwidth does not count, since it stays until DEL or GC. Returns false in doubt.
+ * Reports whether the container that holds a port provably no longer exists: no file exists at the path of its
+ * namespace, and no veth of the host has its owner as alias, as our plugins' interfaces have. This may wait two
+ * seconds, because the kernel deletes interfaces late. Returns false in doubt.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  // Links of other kinds are the device of bandwidth, and hardware that a container renamed before the kernel returned
-  // it.
+  // Other kinds of links are ignored: bandwidth's device stays until DEL or GC, and a hardware interface may have been
+  // renamed by the container before it returned to the host.
   const isUnlinked = () =>
     !listLinks(host).some(({ kind, attributes }) => kind === "veth" && attributes.alias === comment)
   if (isUnlinked()) return true
@@ -160,11 +159,11 @@ function isNothingAt(path: string): boolean {
     using found = Netns.find(path)
     return found === undefined
   } catch {
-    return false // something else lies there
+    return false // the path is of another kind of file
   }
 }
 
-/** The error for a port that another container holds. */
+/** Returns the error for a port that another container holds. */
 export function portTaken(wanted: { port: string; target: string; owner: string }, holder: Holder): CniError {
   const { port, target, owner } = wanted
   return new CniError(
@@ -177,7 +176,7 @@ export function portTaken(wanted: { port: string; target: string; owner: string 
   )
 }
 
-/** The target of a host port and the name of its attachment; undefined if they are unknown. */
+/** The container port and the attachment that a host port is mapped to; undefined if unknown. */
 export interface Holder {
   target: string | undefined
   name: string | undefined

@@ -17,7 +17,10 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/** Restores published ports, the guard of `route_localnet`, and last the setting itself, which needs the guard. */
+/**
+ * Restores published ports, then the guard of `route_localnet`, and last the setting itself, which is safe only with
+ * the guard.
+ */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
@@ -61,8 +64,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
 }
 
 /**
- * Chooses the backend of each attachment, and the attachments that must move: those mapped in nf_tables before
- * kube-proxy began to run in mode ipvs. Refuses attachments that request nftables in that case.
+ * Chooses the backend of each attachment. An attachment must move to iptables if its ports were mapped in nf_tables
+ * before kube-proxy began to run in mode ipvs. Refuses attachments that request nftables in that case.
  */
 function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {
   if (!hasServiceAddresses()) return { moving: [], staying: wanted }
@@ -78,7 +81,7 @@ function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: 
   return { moving, staying: chosen.filter((one) => !moving.includes(one)) }
 }
 
-/** Restores the guard of `route_localnet` where no mapping does. */
+/** Restores the guard of `route_localnet` if no mapping of IPv4 includes it. */
 function restoreGuard(
   hostports: Hostports,
   attachments: readonly Ours[],
@@ -93,15 +96,15 @@ function restoreGuard(
   for (const link of open) tell(networks.get(link) ?? "", `guard of route_localnet of "${link}"`)
 }
 
-/** A bridge or another link, and its network. */
+/** A network and the host's interface to it. */
 interface Reached {
   readonly network: Cidr
   readonly link: HostLink
 }
 
 /**
- * Returns the interface through which ADD reached the container; undefined if it no longer exists, since the host may
- * then have another route. Containers that share a bridge and a network share one request for the route.
+ * Returns the interface through which ADD reached the container. Returns undefined if it no longer exists, because the
+ * host's route may now be another. The route is requested once for all containers of a bridge and network.
  */
 function findOwnLink(
   host: RouteSocket,
@@ -123,7 +126,7 @@ function findOwnLink(
 }
 
 /**
- * Returns the interface that another plugin would restore before, in a dry run: the last one of the result that is
+ * Returns the interface that another plugin would have restored, for a dry run: the last one of the result that is
  * missing on the host.
  */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {

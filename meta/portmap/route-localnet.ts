@@ -4,16 +4,16 @@ import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts
 import { AF_INET, CniError, Code, familyOf, type Result } from "../../pkg/types/mod.ts"
 import { type HostportHints, isLoopback, type MappedAddress } from "./mapping.ts"
 
-/** The host's interface towards a container. */
+/** The host's interface to a container. */
 export interface HostLink {
   name: string
-  /** Whether it outlives the container, as a bridge does and one end of a pair does not. */
+  /** Whether the interface outlives the container: a bridge does, the host's end of a pair does not. */
   isShared: boolean
 }
 
 /**
- * Returns the interface that needs `route_localnet`: the one of the route to the container, if a mapped port is reached
- * by 127.0.0.1. Undefined if no port is, or without a route. Throws `NetlinkError`.
+ * Returns the interface that needs `route_localnet`: that of the route to the container, if 127.0.0.1 must reach a
+ * mapped port. Returns undefined if no port needs that, or without a route. Throws `NetlinkError`.
  */
 export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
@@ -26,7 +26,7 @@ export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: R
   return { name: link.name, isShared: link.kind !== "veth" && link.kind !== "tun" }
 }
 
-/** Returns the container's IPv4 address if 127.0.0.1 reaches one of its mapped ports. */
+/** Returns the container's IPv4 address if 127.0.0.1 must reach one of its mapped ports. */
 export function addressNeedingLocalnet(addresses: readonly MappedAddress[]): MappedAddress | undefined {
   const ipv4 = addresses.find(({ family }) => family === AF_INET)
   return ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp)) ? ipv4 : undefined
@@ -41,25 +41,24 @@ function settingOf(link: string): string {
   return `net/ipv4/conf/${link}/route_localnet`
 }
 
-/** Returns whether packets from and to 127.0.0.0/8 may pass the interface. */
+/** Reports whether packets from and to 127.0.0.0/8 may pass an interface. */
 export function isLocalnetOn(link: string): boolean {
   return isLocalnetOnLink(link) || isLocalnetOnLink("all")
 }
 
-/** Returns whether the interface exists, with its settings for IPv4. */
+/** Reports whether an interface exists and has settings for IPv4. */
 export function hasLocalnetSetting(link: string): boolean {
   return findSysctl(settingOf(link)) !== undefined
 }
 
 /**
- * Returns whether route_localnet is on for this interface, or with "all" for every one; false if the interface is
- * deleted.
+ * Reports whether `route_localnet` is enabled for this interface itself. Returns false if the interface does not exist.
  */
 export function isLocalnetOnLink(link: string): boolean {
   return findSysctl(settingOf(link)) === "1"
 }
 
-/** Switches it on, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
+/** Enables `route_localnet`, like `sysctl -w net.ipv4.conf.LINK.route_localnet=1`. Throws `CniError`. */
 export function switchLocalnetOn(link: string): void {
   try {
     writeSysctl(settingOf(link), "1")
@@ -69,14 +68,14 @@ export function switchLocalnetOn(link: string): void {
   }
 }
 
-/** Throws `CniError` when it is off. */
+/** Throws `CniError` if `route_localnet` is disabled for an interface. */
 export function checkLocalnet(link: string): void {
   if (!isLocalnetOn(link)) throw mismatch(`sysctl "${settingOf(link)}"`, "1", "0")
 }
 
 /**
- * Switches the setting off for `links`, before their table is removed, and on again for the others of `before`. Returns
- * the existing interfaces that could not be switched off.
+ * Disables the setting for `links`, before their table is removed, and enables it for the other interfaces in `before`.
+ * Returns the existing interfaces for which it could not be disabled.
  */
 export function switchLocalnetOff(links: readonly string[], before: readonly string[]): string[] {
   for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
@@ -86,7 +85,7 @@ export function switchLocalnetOff(links: readonly string[], before: readonly str
   return refused.filter((link) => findLink(host, link))
 }
 
-/** Returns the error for interfaces whose setting stays on. */
+/** Returns the error for interfaces whose setting stays enabled. */
 export function localnetStays(links: readonly string[]): CniError {
   const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
   return new CniError(Code.Internal, `Cannot disable ${what}: /proc/sys is not writable`, {
@@ -95,8 +94,8 @@ export function localnetStays(links: readonly string[]): CniError {
 }
 
 /**
- * Returns those of `links` that have the setting on. If one of them was deleted or renamed, or none is given, searches
- * the interfaces towards `addresses`; without these, all interfaces. Throws `NetlinkError`.
+ * Returns those of `links` that have the setting enabled. If one of them was deleted or renamed, or none is given, this
+ * checks the interfaces of the routes to `addresses`; without addresses, all interfaces. Throws `NetlinkError`.
  */
 export function findOpenLinks({ links = [], addresses }: Omit<HostportHints, "mappings">): string[] {
   if (links.length > 0 && links.every(hasLocalnetSetting)) return links.filter(isLocalnetOnLink)

@@ -24,11 +24,11 @@ import { planAcceptMarked } from "./plan.ts"
 import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } from "./rules.ts"
 
 /**
- * Adds a rule to iptables' chain `FORWARD` that accepts packets accepted by this plugin's nf_tables table, because an
- * accept in one table does not overrule a drop in another. One rule serves all containers. It is added to each existing
- * filter table of iptables, legacy and nft, and to the one that this host's `iptables` would create, so that it exists
- * before docker sets the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns messages for the
- * log about failures that do no harm, since nothing is dropped. Throws `CniError`, `NetlinkError`.
+ * Adds a rule to iptables' chain `FORWARD` that accepts the packets accepted by our nf_tables table, because an accept
+ * in one table does not overrule a drop in another. One rule serves all containers. It is added to each existing filter
+ * table of iptables, legacy and nft. It is also added to the one that this host's `iptables` would create, because
+ * docker may later set the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns log messages
+ * about harmless failures: if nothing is dropped, the rule is not needed. Throws `CniError` and `NetlinkError`.
  */
 export function ensureAcceptMarked(
   filter: PacketFilter,
@@ -66,8 +66,8 @@ function ensureLegacy(family: Family, plan: Plan): void {
 }
 
 /**
- * Reverses `ensureAcceptMarked` when the nf_tables table is removed: deletes the rule, and a chain and table that were
- * created for it if they are empty. A concurrent ADD keeps the rule. Throws `CniError` after all tables were tried.
+ * Reverses `ensureAcceptMarked` after the nf_tables table was removed: deletes the rule, and the chain and table that
+ * were created for it if they are empty. A concurrent ADD keeps the rule. Tries all tables, then throws `CniError`.
  */
 export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {
   if (!filter || !isTableInUse(filter, TABLE)) return
@@ -84,7 +84,7 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
       const programs = findLegacyTable(family, TABLE)
       if (!programs) return
       changeTable(programs, TABLE, (found) => removalChanges(planRemoveMarked(found)))
-      // An ADD has seen the rule before it was deleted.
+      // A concurrent ADD may have seen the rule before it was deleted.
       if (isNeeded()) changeTable(programs, TABLE, (found) => planAcceptMarked(adminChain, found))
     })
   }
@@ -94,8 +94,8 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
 const nothing = { rules: [], chains: [] }
 
 /**
- * Returns the deletions for the table `found`: the rule; upstream's chain with the jump to it, if it has no other rule;
- * and an empty administrator's chain.
+ * Returns what to delete from the table `found`: the rule; upstream's chain with the jump to it, if the chain has no
+ * other rule; and an empty administrator's chain.
  */
 export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>): Removal<R> {
   const marked = rules.filter(isAcceptMarked)
@@ -131,7 +131,7 @@ function describe(family: Family): string {
   return `Cannot find the accepting rule in table ${tableFamily[family]} ${TABLE}: expected ${rule}, reached from ${PARENT}; found none`
 }
 
-/** Returns upstream's chain in nf_tables with the jump from `FORWARD`. */
+/** Returns the rules of upstream's chain in nf_tables and the jump to it from `FORWARD`. */
 function findForwardRules(socket: NetlinkSocket, family: Family): Content {
   const list = (chain: string, targets?: string[]) => listKernelRules(socket, { family, table: TABLE, chain }, targets)
   return { chains: [], rules: [...list(PARENT, [FORWARD]), ...list(FORWARD)] }
@@ -141,7 +141,7 @@ function isDropping(socket: NetlinkSocket, family: Family): boolean {
   return findBase(socket, { table: { family: tableFamily[family], name: TABLE }, name: PARENT })?.policy === "drop"
 }
 
-/** Whether forwarded packets reach the rule. */
+/** Reports whether forwarded packets reach the accepting rule. */
 function isAccepting({ rules }: Content): boolean {
   const isReached = rules.some((rule) => rule.chain === PARENT && targetOf(rule) === FORWARD)
   return isReached && rules.some(isAcceptMarked)

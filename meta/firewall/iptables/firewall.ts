@@ -33,15 +33,15 @@ import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
-/** Each failed attempt means that another caller removed a rule that it shares with the attachment. */
+/** The maximum number of attempts. An attempt fails if another process removes a shared rule at the same time. */
 const ATTEMPTS = 10
 
-/** The firewall by upstream's chains and rules, added by either suite. */
+/** The firewall rules in iptables, with upstream's chains and rules. Either suite may have added them. */
 export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements RuleBackend<FirewallSpec, DelHints> {
   protected readonly table = TABLE
   #printed: { found: Content; texts: Texts } | undefined
 
-  /** Runs one `iptables-restore` per address family. Throws `CniError`. */
+  /** Adds the rules of an attachment by one `iptables-restore` per address family. Throws `CniError`. */
   add(spec: FirewallSpec, undo: Undo): void {
     const variant = chooseVariant(this.socket)
     const families = iptablesSpecs(spec).map(({ family, rules }) => ({
@@ -61,13 +61,16 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     }))
   }
 
-  /** Returns the rules of a table as text, printed once for all attachments. */
+  /** Returns the rules of a table as text. They are printed once for all attachments. */
   #textsIn(found: Content): Texts {
     if (this.#printed?.found !== found) this.#printed = { found, texts: textsOf(found) }
     return this.#printed.texts
   }
 
-  /** Repeats until nothing is missing: DEL of another attachment may remove a shared rule. Throws `CniError`. */
+  /**
+   * Restores the rules and repeats until none is missing, because DEL of another attachment may remove a shared rule.
+   * Throws `CniError`.
+   */
   override restore(specs: readonly FirewallSpec[], isDry: boolean): Restored[] {
     const became = super.restore(specs, isDry)
     for (let attempt = 1; !isDry && became.includes("missing"); attempt++) {
@@ -79,20 +82,20 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     return became
   }
 
-  /** Throws `CniError` naming the first missing rule. */
+  /** Checks the rules of an attachment. Throws `CniError` that names the first missing rule. */
   check(spec: FirewallSpec): void {
     const variant = chooseVariant(this.socket)
     for (const { family, rules } of iptablesSpecs(spec)) {
       const look = () => findMissing(rules, readTable(requirePrograms(family, variant), TABLE))
-      // A table may change while it is listed: a rule counts as missing if it is missing twice.
+      // The table may change while it is listed, so only a rule that is missing twice counts as missing.
       const missing = look() && look()
       if (missing !== undefined) throw missingRules(`the firewall rules of ${rules.owner} by iptables`, missing)
     }
   }
 
   /**
-   * Finds rules by their labels, and those of the Go plugin by the addresses. The policy of a bridge is removed with
-   * its last user. Only iptables-legacy needs a program. Throws `CniError`.
+   * Removes the rules of an attachment. Labels identify our rules, addresses those of the Go plugin. The policy of a
+   * bridge is removed with its last user. Only iptables-legacy needs a program. Throws `CniError`.
    */
   remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {
     const comment = ownerComment(owner)
@@ -112,7 +115,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
 }
 
 /**
- * Returns the addresses, "10.1.0.2/32", whose traffic iptables accepts for either suite. Throws `CniError`,
+ * Returns the addresses, such as "10.1.0.2/32", whose traffic iptables accepts, for either suite. Throws `CniError` and
  * `NetlinkError`.
  */
 export function listAccepted(socket: NetlinkSocket | undefined): string[] {
@@ -121,8 +124,8 @@ export function listAccepted(socket: NetlinkSocket | undefined): string[] {
 }
 
 /**
- * Removes the chain of labels, which no packet traverses: without labels DEL finds rules by addresses, like those of
- * the Go suite. Returns whether the chain existed. Throws `CniError`.
+ * Removes the chain of labels, which no packet traverses. Without labels DEL finds rules by addresses, like the Go
+ * suite's rules. Returns whether the chain existed. Throws `CniError`.
  */
 export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   const search = { chains: [OWNERS], parents: [] }
@@ -132,8 +135,7 @@ export function removeLabels(socket: NetlinkSocket | undefined): boolean {
 }
 
 /**
- * Returns the rules of an attachment for each family that it has addresses of; the program for the other family may be
- * missing.
+ * Returns the rules of an attachment for each family of its addresses. The program for the other family may be missing.
  */
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
   const { owner, policy, link, adminChain, addresses } = spec
@@ -146,8 +148,8 @@ function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpe
 
 /**
  * Adds an attachment's rules to a table. Between reading and changing, DEL of another attachment may remove a shared
- * rule, so the change is repeated until nothing is missing. Nothing is missing if the rule set's generation shows no
- * other change in between; `netfilter` reads it if iptables keeps its rules there.
+ * rule, so this repeats until no rule is missing. `netfilter` is given if iptables keeps its rules in nf_tables: if the
+ * rule set's generation has increased by one, no other process has changed it, and no check is needed.
  */
 function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rules: IptablesSpec): void {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
@@ -160,7 +162,8 @@ function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rule
 }
 
 /**
- * Returns the addresses, "10.1.0.2/32", in labels of iptables, with their owners. Throws `CniError`, `NetlinkError`.
+ * Returns the addresses, such as "10.1.0.2/32", in labels of iptables, with their owners. Throws `CniError` and
+ * `NetlinkError`.
  */
 export function listLabels(socket: NetlinkSocket | undefined): { ip: string; owner: string }[] {
   return findEverywhere(socket, TABLE, firewallSearch).flatMap(({ rules }) =>

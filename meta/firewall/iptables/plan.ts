@@ -39,13 +39,13 @@ export interface IptablesSpec {
   adminChain: string
   labels: readonly Label[]
   policy: Policy
-  /** Also set without a policy, if another plugin names the bridge. */
+  /** The bridge; also defined without a policy, if the previous result names a bridge. */
   bridge: string | undefined
 }
 
 /**
- * A rule as text without the policies in its comment: upstream's before 1.7 lists one less, and a stricter network's
- * rules on the bridge list others.
+ * Returns a rule as text, without the policies that its comment lists. Upstream's comment before 1.7 lists fewer
+ * policies, and so may that of another network on the bridge.
  */
 const textOf = (rule: Rule) => printRule(rule).replace(/ \(ingressPolicy: [a-z|-]+\)/, " (ingressPolicy)")
 const alike = ({ rules }: Content, sought: Rule) => rules.filter((rule) => textOf(rule) === textOf(sought))
@@ -55,7 +55,7 @@ const indexOf = ({ rules }: Content, sought: Rule) => {
   return rules.findIndex((rule) => rule.chain === sought.chain && textOf(rule) === text)
 }
 
-/** The positions of a table's rules by their text, each printed once. */
+/** The positions of a table's rules by their text. Each rule is printed once. */
 export type Texts = ReadonlyMap<string, number>
 
 export function textsOf({ rules }: Content): Texts {
@@ -68,7 +68,7 @@ export function textsOf({ rules }: Content): Texts {
 }
 
 /**
- * Plans the rules of an attachment, in upstream's order, and the removal of its rules for other addresses and of stale
+ * Plans the missing rules of an attachment, in upstream's order. Removes its rules for other addresses, and stale
  * labels of its network. `found` is the whole table.
  */
 export function planAdd(spec: IptablesSpec, found: Content): Change[] {
@@ -97,15 +97,18 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   ]
 }
 
-/** Plans the rule that accepts packets accepted by nf_tables, in upstream's chain after the administrator's. */
+/**
+ * Plans the rule that accepts packets accepted by nf_tables. It comes after the administrator's rules in upstream's
+ * chain.
+ */
 export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   const isThere = found.rules.some(isAcceptMarked)
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
 /**
- * Plans the chains that all containers share, and the jumps to them: policies first, then the administrator's rules,
- * then the rest.
+ * Plans the shared chains and the jumps to them: first to the policies, then to the administrator's rules, then the
+ * rest.
  */
 function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
   const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
@@ -131,7 +134,7 @@ function planChains(found: Content, adminChain: string, hasPolicies: boolean): C
   ]
 }
 
-/** Plans the last rule of a chain. */
+/** Plans `sought` as the last rule of its chain. */
 function planReturn(found: Content, sought: Rule): Change[] {
   const last = found.rules.filter(({ chain }) => chain === sought.chain).at(-1)
   if (last && textOf(last) === textOf(sought)) return []
@@ -152,12 +155,12 @@ function strictest(labels: readonly Label[], bridge: string): Policy {
   return asked.includes("isolated") ? "isolated" : (asked[0] ?? "open")
 }
 
-/** Plans the rules of a bridge in the chains of policies, and removes the bridge's former ones. */
+/** Plans the rules of a bridge in the chains of policies, and removes the bridge's former rules. */
 function planBridge(found: Content, bridge: string, policy: Policy): Change[] {
   const wanted = policyRules(policy, bridge)
   const present = rulesOf(found, bridge)
   const isRight = present.length === wanted.length && wanted.every((rule) => has(found, rule))
-  // Backward: each becomes the first of its chain.
+  // Prepended in reverse order, so that the first rule ends up first.
   return isRight ? [] : [...present.map(rules.remove), ...[...wanted].reverse().map(rules.prepend)]
 }
 
@@ -166,18 +169,18 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
   return rules.filter((rule) => isStage(rule) && (inputOf(rule) ?? outputOf(rule)) === bridge)
 }
 
-/** The objects to delete from a table. */
+/** The owners, addresses and bridges whose rules are deleted. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
-  /** Addresses of deleted containers, "10.1.0.2/32", and bridges: upstream's rules have no owner. */
+  /** Addresses, such as "10.1.0.2/32", and bridges of deleted containers, because upstream's rules have no owner. */
   addresses: readonly string[]
   bridges: readonly string[]
 }
 
 /**
- * Plans the removal of stale attachments' accept rules and labels, unless another attachment has the address now, and
- * of a bridge's policy rules with their last user. Rules of the Go plugin count as used. Chains that all containers
- * share stay.
+ * Plans the removal of stale attachments' labels and of their accept rules, except for addresses that another
+ * attachment has now. A bridge's policy rules are removed with its last user; rules of the Go plugin count as a user.
+ * Shared chains stay.
  */
 export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
   const labels = found.rules.flatMap((rule) => {
@@ -197,7 +200,7 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
   const candidates = new Set([...gone.flatMap(({ bridge }) => bridge ?? []), ...bridges])
   const free = found.rules.some(isUpstreams) ? [] : [...candidates].filter(isFree)
   const policies = free.flatMap((bridge) => rulesOf(found, bridge))
-  // The remains of a stricter policy on a bridge for which another policy is configured.
+  // Rules of a stricter policy that the bridge no longer needs.
   const lowered = [...candidates].filter((bridge) => !isFree(bridge) && strictest(kept, bridge) !== "isolated")
   policies.push(
     ...lowered.flatMap((bridge) => rulesOf(found, bridge).filter((rule) => outputOf(rule) === inputOf(rule))),
@@ -206,8 +209,8 @@ export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, ad
 }
 
 /**
- * Returns the first rule of an attachment that is missing or in the wrong place; `undefined` if there is none. Rules of
- * the Go plugin have no labels.
+ * Returns the first rule of an attachment that is missing or in the wrong place; undefined if all are in place. Labels
+ * are not checked, because the Go plugin adds none.
  */
 export function findMissing(spec: IptablesSpec, found: Content, texts: Texts = textsOf(found)): string | undefined {
   const { labels, adminChain } = spec

@@ -7,30 +7,30 @@ import type { FirewallSpec } from "../spec.ts"
 export const TABLE = "filter"
 export const PARENT = "FORWARD"
 
-/** Upstream's chains, in both families, for all containers. */
+/** Upstream's chains, which exist in both families and serve all containers. */
 export const FORWARD = "CNI-FORWARD"
 export const STAGE_1 = "CNI-ISOLATION-STAGE-1"
 export const STAGE_2 = "CNI-ISOLATION-STAGE-2"
 
 /**
- * A chain that no packet traverses. Its rules record the owner, policy and bridge of each address in `FORWARD`. The
+ * A chain that no packet traverses. Its rules record the owner, policy and bridge of each address in `CNI-FORWARD`. The
  * accept rules themselves must equal upstream's, comments included, so that the Go plugin's DEL finds them.
  */
 export const OWNERS = "CNI-FIREWALL-OWNERS"
 
-/** All of these. */
+/** All of our and upstream's chains, and the jumps to them. */
 export const firewallSearch: Search = { chains: [FORWARD, OWNERS, STAGE_1, STAGE_2], parents: [PARENT] }
 
 const comment = (text: string) => ["-m", "comment", "--comment", text]
 const POLICIES = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)"
 
-/** Sends forwarded packets to `FORWARD`. */
+/** The jump to `CNI-FORWARD` for forwarded packets. */
 export const jumpToForward: Rule = { chain: PARENT, words: [...comment("CNI firewall plugin rules"), "-j", FORWARD] }
 
-/** Sends forwarded packets through the policies, before any rule that accepts. */
+/** The jump to the chains of policies. It comes before any rule that accepts. */
 export const jumpToPolicies: Rule = { chain: PARENT, words: [...comment(POLICIES), "-j", STAGE_1] }
 
-/** The last rules in the chains of policies. */
+/** The last rules in the chains of policies: they return. */
 export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
   chain,
   words: [...comment(POLICIES), "-j", "RETURN"],
@@ -38,12 +38,12 @@ export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
 
 const OVERRIDES = "CNI firewall plugin admin overrides"
 
-/** Returns the jump to the administrator's rules, which come before any rule that accepts. */
+/** Returns the jump to the administrator's chain. It comes before any rule that accepts. */
 export function jumpToAdmin(chain: string): Rule {
   return { chain: FORWARD, words: [...comment(OVERRIDES), "-j", chain] }
 }
 
-/** Whether a rule is such a jump, to any chain. */
+/** Reports whether a rule is a jump to an administrator's chain, of any name. */
 export function isJumpToAdmin({ chain, words }: Rule): boolean {
   return chain === FORWARD && words.includes(OVERRIDES)
 }
@@ -51,13 +51,13 @@ export function isJumpToAdmin({ chain, words }: Rule): boolean {
 const mark = `0x${ACCEPT_MARK.toString(16)}`
 const MARKED = "CNI firewall plugin, backend nftables"
 
-/** Accepts the traffic that the nf_tables table accepts: that table cannot overrule a chain of iptables that drops. */
+/** The rule that accepts the traffic accepted by the nf_tables table, which cannot overrule a drop in iptables. */
 export const acceptMarked: Rule = {
   chain: FORWARD,
   words: [...comment(MARKED), "-m", "mark", "--mark", `${mark}/${mark}`, "-j", "ACCEPT"],
 }
 
-/** Whether a rule of the kernel is `acceptMarked`. */
+/** Reports whether a rule of the kernel is `acceptMarked`. */
 export function isAcceptMarked(rule: Rule): boolean {
   return rule.chain === FORWARD && rule.words.includes(MARKED) && targetOf(rule) === "ACCEPT"
 }
@@ -71,7 +71,10 @@ export function acceptRules(ip: string): Rule[] {
   ]
 }
 
-/** Returns the address of a rule of `acceptRules`, also in the kernel's form; undefined for another rule. */
+/**
+ * Returns the address in a rule of `acceptRules`, also if the kernel prints the rule differently; undefined for another
+ * rule.
+ */
 export function acceptedAddress(rule: Rule): string | undefined {
   const { chain, words } = rule
   if (chain !== FORWARD || targetOf(rule) !== "ACCEPT") return undefined
@@ -80,7 +83,7 @@ export function acceptedAddress(rule: Rule): string | undefined {
   return option === "-d" && match === "conntrack" && words.length <= 8 ? destinationOf(rule) : undefined
 }
 
-/** Returns the rules of a policy for a bridge. The first for each chain must be the first there. */
+/** Returns the rules of a policy for a bridge. In each chain, their first rule must be the first of the chain. */
 export function policyRules(policy: Policy, bridge: string): Rule[] {
   if (policy === "open") return []
   const own = comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`)
@@ -92,17 +95,17 @@ export function policyRules(policy: Policy, bridge: string): Rule[] {
   ]
 }
 
-/** The owner of an address, and the bridge and policy: a rule without a target. */
+/** A record of an address with its owner, policy and bridge. It is stored as a rule without a target. */
 export interface Label {
   /** "10.1.0.2/32" */
   ip: string
   owner: string
   policy: Policy
-  /** Undefined for policy open. */
+  /** Undefined for the policy "open". */
   bridge: string | undefined
 }
 
-/** Returns the labels of an attachment's addresses of a family. */
+/** Returns the labels of an attachment's addresses of one family. */
 export function labelsOf({ owner, addresses, policy, link }: FirewallSpec, family: Family): Label[] {
   const bridge = policy === "open" ? undefined : link?.bridge
   const ours = addresses.filter((ip) => familyOf(ip) === family)
@@ -114,7 +117,7 @@ export function labelRule({ ip, owner, policy, bridge }: Label): Rule {
   return { chain: OWNERS, words: ["-s", ip, ...comment(text)] }
 }
 
-/** Returns the label in a rule; undefined for another rule. */
+/** Parses a label; undefined for any other rule. */
 export function readLabel(rule: Rule): Label | undefined {
   const ip = sourceOf(rule)
   const at = rule.words.indexOf("--comment")

@@ -20,21 +20,23 @@ import { asked, chains, containers, isolatedPorts, portsTable, table } from "./l
 import { addTable, listAdminChains } from "./plan.ts"
 import { type Asked, askedBy, countPoliced, listAsked, planPolicies, type Reader } from "./policies.ts"
 
-/** The removal of attachments: the transaction, and their elements, whose notes name what else to remove. */
+/**
+ * The removal of attachments: the transaction, and the deleted elements. Their notes name firewalld sources to remove.
+ */
 export interface FirewallRemoval {
   operations: Operation[]
   elements: readonly Element[]
 }
 
-/** The objects to remove. */
+/** The owners of the objects to remove. */
 export interface SoughtAddresses extends Sought {
-  /** The addresses of a single attachment, looked up first. They may be wrong. */
+  /** The addresses of a single attachment, which are looked up first. They may be wrong. */
   addresses: readonly Uint8Array[]
 }
 
 /**
- * Removes the elements with a comment that `isStale`, and unused policies. The table is removed with the last address
- * unless an administrator has rules in it. Throws `NetlinkError`.
+ * Plans the removal of the elements whose owner `isStale`, and of unused policies. The table is removed with the last
+ * address, unless an administrator has added chains with rules. Throws `NetlinkError`.
  */
 export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
@@ -66,7 +68,7 @@ export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRe
   }
 }
 
-/** Adds the removal of the rules for policies if these operations remove the last policy. */
+/** Plans the removal of the rules for policies if `operations` remove the last policy. */
 function removeUnneeded(socket: Reader, operations: readonly Operation[]): Operation[] {
   if (operations.length === 0) return []
   const { before, after } = countPoliced(socket, operations)
@@ -77,9 +79,9 @@ function removeUnneeded(socket: Reader, operations: readonly Operation[]): Opera
 type Commented = { comment?: string | undefined }
 
 /**
- * Finds everything of an attachment by the addresses in DEL's hints and the notes beside them, at a cost independent of
- * the number of containers. Returns `undefined` if that may be incomplete, or if no other attachment is left: then the
- * lists must be read.
+ * Finds an attachment's elements by the addresses in DEL's hints and the notes at these addresses. The cost does not
+ * depend on the number of containers. Returns undefined if elements may be missing, or if no other attachment is left:
+ * then the caller must list all elements.
  */
 function findByAddresses(
   socket: Reader,
@@ -92,7 +94,7 @@ function findByAddresses(
   const own = found.flatMap((queue) => membersOf(queue).find((one) => one.comment === comment) ?? [])
   const { count, link } = readNote(own[0]?.note)
   if (count !== found.length || own.length !== count || !hasOthers(socket, comment)) return undefined
-  // Its network's policy may have changed since.
+  // The policy may have been replaced by another one of its network.
   const gone = (["isolated", "same-bridge"] as const).flatMap((policy) =>
     link ? askedBy(policy, link, owner.containerId, comment) : [],
   )
@@ -101,7 +103,7 @@ function findByAddresses(
   return { found, gone: gone.filter(isThere) }
 }
 
-/** Whether the beginning of a list has addresses of others. */
+/** Reports whether the beginning of a list contains addresses of other attachments. */
 function hasOthers(socket: Reader, comment: string): boolean {
   return FAMILIES.some((family) => {
     const { count, commented } = sampleElements(socket, containers[family], comment)
@@ -109,7 +111,7 @@ function hasOthers(socket: Reader, comment: string): boolean {
   })
 }
 
-/** Kernels without nf_tables for bridges do not have it. */
+/** Reports whether the table with isolated ports exists. Kernels without nf_tables for bridges have no such table. */
 function hasPortsTable(socket: Reader): boolean {
   return findElements(socket, isolatedPorts, []) !== undefined
 }

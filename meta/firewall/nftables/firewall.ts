@@ -34,17 +34,17 @@ import { planRestore } from "./restore.ts"
 
 const NOTHING_TOLD: DelHints = { addresses: [], bridge: undefined }
 
-/** The administrator's chain, unless the configuration names another. */
+/** The default name of the administrator's chain. */
 const ADMIN_CHAIN = "CNI-ADMIN"
 
-/** The firewall in nf_tables, and the rule that accepts the same traffic in iptables. */
+/** The firewall rules in nf_tables, and the rule in iptables that accepts the same traffic. */
 export class NftablesFirewall
   extends NftablesBackend<DelHints, PacketFilter>
   implements RuleBackend<ZonedSpec, DelHints>
 {
   protected readonly table = FIREWALL_TABLE
   readonly #log: (line: string) => void
-  /** The elements of addresses that `remove` and `gc` have deleted. */
+  /** The addresses' elements that `remove` and `gc` have deleted. */
   readonly deleted: Element[] = []
 
   constructor(filter: PacketFilter, log: (line: string) => void) {
@@ -99,7 +99,7 @@ export class NftablesFirewall
   }
 }
 
-/** Whether iptables accepts the traffic that the table accepts. */
+/** Reports whether iptables accepts the traffic that the nf_tables table accepts. */
 function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): boolean {
   try {
     checkAcceptMarked(filter, addresses)
@@ -110,11 +110,10 @@ function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): bool
 }
 
 /**
- * Lets an attachment's traffic through and applies its policy, all in one transaction: `nft add element inet
- * cni_firewall containers { 10.1.0.2 comment "network/containerID/ifname" }` and so on, with table, chains, sets and
- * rules where they are missing; `onMissingRules` is called before they are added. `zone` of firewalld is noted beside
- * the addresses. Returns false when the kernel cannot filter on bridges, which keeps isolated ports apart. Throws
- * `NetlinkError`, and then nothing has changed.
+ * Accepts an attachment's traffic and applies its policy in one transaction: `nft add element inet cni_firewall
+ * containers { 10.1.0.2 comment "network/containerID/ifname" }`. It adds missing tables, chains, sets and rules;
+ * `onMissingRules` is called before that. The firewalld zone is noted with the addresses. Returns false if the kernel
+ * cannot filter on bridges, which isolated ports need. Throws `NetlinkError` without having changed anything.
  */
 export function addFirewall(
   socket: NetlinkSocket,
@@ -130,8 +129,8 @@ export function addFirewall(
 }
 
 /**
- * Removes the matching elements and policies in one transaction, and the table with the last one. Returns the elements
- * of addresses. Throws `NetlinkError`.
+ * Removes the matching elements and policies in one transaction, and the table with the last element. Returns the
+ * removed elements of addresses. Throws `NetlinkError`.
  */
 export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
   let deleted: readonly Element[] = []
@@ -144,7 +143,7 @@ export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): 
 }
 
 /**
- * Returns the elements of addresses with their owners and notes: all, or those that contain one of `needles`. Throws
+ * Returns the elements of addresses with their owners and notes, or only those that contain one of `needles`. Throws
  * `NetlinkError`.
  */
 export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Array[]): Element[] {
@@ -152,14 +151,17 @@ export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Arr
   return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
-/** Returns the elements of these addresses, including standby ones: one request per address. Throws `NetlinkError`. */
+/**
+ * Returns the elements of these addresses, including standby ones. It sends one request per address. Throws
+ * `NetlinkError`.
+ */
 export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
   const queues = new KeyQueues(socket)
   return addresses.flatMap((ip) => membersOf(queues.find(containers[familyOf(ip)], [ip])))
 }
 
 /**
- * Checks that everything that `addFirewall` created is unchanged. Throws `CniError` with the expected and the found
+ * Checks that everything that `addFirewall` added is unchanged. Throws `CniError` with the expected and the found
  * state, and `NetlinkError` if the rule set cannot be read.
  */
 export function checkFirewall(socket: NetlinkSocket, spec: FirewallSpec): void {
@@ -210,8 +212,8 @@ function missing(owner: string, expected: string, found?: string): CniError {
 }
 
 /**
- * Whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking. It tries if
- * there is no table yet. Throws `EPERM` without CAP_NET_ADMIN.
+ * Reports whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking.
+ * Without a table it tries to add one and undoes that. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   return dryRun(socket, table, () =>
@@ -219,7 +221,7 @@ export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   )
 }
 
-/** Whether this kernel filters on bridges (`CONFIG_NF_TABLES_BRIDGE`). */
+/** Reports whether this kernel filters on bridges (`CONFIG_NF_TABLES_BRIDGE`). */
 function canFilterBridges(socket: NetlinkSocket): boolean {
   return dryRun(socket, portsTable, () => (findElements(socket, isolatedPorts, []) ? [] : addPortsTable()))
 }

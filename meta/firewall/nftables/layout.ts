@@ -18,16 +18,16 @@ import {
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 
-/** The name of the table of family inet, and of the one of family bridge with the ports of isolated bridges. */
+/** The name of two tables: one of family inet, and one of family bridge for isolated ports. */
 export const FIREWALL_TABLE = "cni_firewall"
 
 /**
- * The mark bit of packets that the table accepts; other programs' rules at the same hook can match it. It is set and
- * cleared within the hook `forward`, before and after priority `filter`.
+ * The mark bit of packets that the table accepts; rules of other programs at the same hook can match it. It exists only
+ * within the hook `forward`: it is set before priority `filter` and cleared after it.
  */
 export const ACCEPT_MARK = 0x1000
 
-/** The table: base chains with a few rules, and the maps and sets that the rules look up. */
+/** The table of family inet: base chains with a few rules, and the maps and sets that the rules look up. */
 export const table: Table = {
   family: "inet",
   name: FIREWALL_TABLE,
@@ -43,7 +43,7 @@ const forward: Chain = { table, name: "forward", base: base(-10) }
 const unmark: Chain = { table, name: "unmark", base: base(20) }
 export const chains: readonly Chain[] = [allow, admin, admit, forward, unmark]
 
-/** Whether a chain of this name belongs to the table, or to the packet filter in upstream's rules. */
+/** Reports whether a chain of this name is in our table, or is built in or upstream's in iptables. */
 export function isOwnChain(name: string): boolean {
   const builtIn = ["INPUT", "FORWARD", "OUTPUT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"]
   return builtIn.includes(name) || chains.some((chain) => chain.name === name)
@@ -53,8 +53,8 @@ const containersOf = (name: string, type: DataType) =>
   sharedSet({ table, name, key: [type], comment: "what may be forwarded" })
 
 /**
- * Addresses whose traffic is accepted: outgoing packets, their answers, and incoming packets to published ports. By
- * family.
+ * The addresses whose traffic is accepted, by family: their outgoing packets, the replies, and incoming packets to
+ * published ports.
  */
 export const containers = {
   [AF_INET]: containersOf("containers", dataTypes.ipv4),
@@ -63,7 +63,7 @@ export const containers = {
 
 const { ifname } = dataTypes
 
-/** Verdicts for packets between two interfaces, which are the same bridge. */
+/** Verdicts for packets between two ports of one bridge. Input and output interface in the key are that bridge. */
 export const within: NamedSet = {
   table,
   name: "within",
@@ -72,12 +72,12 @@ export const within: NamedSet = {
   comment: "on one bridge",
 }
 
-/** Bridges with a policy: nothing passes from one to another. */
+/** The bridges with a policy: a packet from one of them to another is dropped. */
 export const policed: NamedSet = { table, name: "policed", key: [ifname], comment: "bridges apart from one another" }
 
 const askedFor = (name: string): NamedSet => ({ table, name, key: [ifname, ifname], comment: "asked for by ports" })
 
-/** The policy requests: a bridge, and the container's port on it. */
+/** The policy requests, by policy. The key is a bridge and the container's port on it. */
 export const asked = { "same-bridge": askedFor("same_bridge"), isolated: askedFor("isolated") } as const
 
 const [input, output] = [fields.inputInterface, fields.outputInterface]
@@ -102,7 +102,7 @@ export const rules: readonly Rule[] = [
   { chain: unmark, statements: [clearMark(ACCEPT_MARK)], comment: "no filter is left" },
 ]
 
-/** The containers' addresses of one family, and where a packet has its own. */
+/** The containers' addresses of one family, and the header fields with the addresses. */
 interface Addresses {
   readonly family: typeof AF_INET | typeof AF_INET6
   readonly set: NamedSet
@@ -129,8 +129,8 @@ function admitRules(version: string, { family, set, source, destination }: Addre
 }
 
 /**
- * Rules at the beginning of their chain while a bridge has a policy. Otherwise they are removed, to keep packets from
- * traversing them.
+ * The rules for policies. They are at the beginning of their chain, and exist only while a bridge has a policy, so that
+ * packets need not traverse them otherwise.
  */
 export const policyRules: readonly Rule[] = [
   { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
@@ -147,8 +147,8 @@ export function adminRule(chain: string): Rule {
 }
 
 /**
- * The table that separates the ports of isolated containers for frames forwarded by their bridge: these traverse no
- * other table unless br_netfilter is loaded.
+ * The table that separates the ports of isolated containers. It filters frames that a bridge forwards, which traverse
+ * no other table unless br_netfilter is loaded.
  */
 export const portsTable: Table = {
   family: "bridge",

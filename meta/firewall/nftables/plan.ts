@@ -20,7 +20,7 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 import { admin, adminRule, asked, chains, containers, policed, policyRules, rules, table, within } from "./layout.ts"
 import { askedBy, countPoliced, elementOf, findPolicy, planPolicy, type Reader } from "./policies.ts"
 
-/** An address in the set of its family. */
+/** An address's element and its set. */
 interface Place {
   set: SharedSet
   element: Element
@@ -34,16 +34,16 @@ export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone:
 }
 
 /**
- * Whether all rules exist and are in force, including those for policies if a bridge has one, and the jump to the
- * administrator's chain. The kernel keeps the chains and sets that rules need. Tables of earlier releases are complete:
- * they always have the rules for policies.
+ * Reports whether all rules exist and are in force: the common rules, the jump to the administrator's chain, and with
+ * `hasPolicies` the rules for policies. Chains and sets need no check, because the kernel keeps those that rules use.
+ * Tables of earlier releases are complete: they always have the rules for policies.
  */
 export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: { hasPolicies: boolean }): boolean {
   const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
   return hasRules(socket, table, needed)
 }
 
-/** Adds the whole table. Existing objects stay, except for rules in our chains that are not ours or not needed. */
+/** Plans the whole table. Existing objects stay, except for unknown and unneeded rules in our chains. */
 export function addTable(adminChains: Iterable<string>, options: { hasPolicies: boolean }): Operation[] {
   return withEncoded(tableOperations(adminChains, options), encodedTable)
 }
@@ -69,8 +69,8 @@ export function listAdminChains(socket: Reader): string[] {
 }
 
 /**
- * Returns the elements to add if everything else is in place, which is nearly always; the kernel refuses them if an
- * address is taken. Undefined if more must be read. Throws `NetlinkError`.
+ * Returns the elements to add if everything else exists, which is nearly always so. The kernel refuses them if another
+ * container has an address. Returns undefined if more must be read. Throws `NetlinkError`.
  */
 export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec
@@ -85,9 +85,9 @@ export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Oper
 }
 
 /**
- * Plans the missing elements of an attachment, and the table if it does not exist. Removes the owner's elements for
- * other addresses, and other owners of the same network at its addresses, since a network gives an address to one
- * container at a time. This attachment's policy becomes that of the network on the bridge. Throws `NetlinkError`.
+ * Plans the missing elements of an attachment, and a missing table. Removes this owner's elements at other addresses.
+ * Removes other owners of the same network at these addresses too, because a network gives an address to one container
+ * at a time. The network's policy on the bridge becomes this attachment's. Throws `NetlinkError`.
  */
 export function planAdd(
   socket: Reader,

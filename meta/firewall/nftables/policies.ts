@@ -21,13 +21,13 @@ import type { Policy } from "../config.ts"
 import type { FirewallSpec, HostLink } from "../spec.ts"
 import { asked, isolatedPorts, policed, portsChain, portsRule, portsTable, within } from "./layout.ts"
 
-/** The reader for planning. */
+/** The methods of a netlink socket that planning needs. */
 export type Reader = Pick<NetlinkSocket, "get" | "dump">
 
 /** An attachment's request for a policy on a bridge. */
 export interface Asked {
   policy: "same-bridge" | "isolated"
-  /** Names of interfaces in the form in which rules compare them, padded with zeros. */
+  /** The names of interfaces as rules compare them, padded with zeros. */
   bridge: Uint8Array
   port: Uint8Array
   comment: string | undefined
@@ -36,8 +36,8 @@ export interface Asked {
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
 /**
- * Returns the policy request of an attachment on this link. For a bridge without a known port, the container's ID
- * distinguishes requests.
+ * Returns the policy request of an attachment on this link. If the port of the bridge is unknown, the container's ID
+ * replaces it in the key.
  */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
@@ -54,21 +54,23 @@ export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Aske
   )
 }
 
-/** Returns the policy in force on a bridge, from the verdict for packets between its ports. Throws `NetlinkError`. */
+/**
+ * Returns the policy in force on a bridge, which is the verdict for packets between its ports. Throws `NetlinkError`.
+ */
 export function findPolicy(socket: Reader, bridge: Uint8Array): Policy {
   const verdict = getElement(socket, within, [bridge, bridge])?.verdict
   if (verdict === undefined) return "open"
   return verdict === "drop" ? "isolated" : "same-bridge"
 }
 
-/** Whether a policy applies to the packets of a bridge. Throws `NetlinkError`. */
+/** Reports whether a bridge is separated from other bridges with a policy. Throws `NetlinkError`. */
 export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
   return getElement(socket, policed, [bridge]) !== undefined
 }
 
 /**
- * Plans the replacement of an attachment's policy request; the other requests of its network on the bridge become the
- * same.
+ * Plans the replacement of an attachment's policy request. Other requests of its network on the bridge change to the
+ * same policy.
  */
 export function planPolicy(
   socket: Reader,
@@ -99,7 +101,7 @@ export function planPolicy(
   )
 }
 
-/** Returns a network's requests on a bridge for another policy: usually none. */
+/** Returns a network's requests on a bridge for other policies, usually none. */
 function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy: FirewallSpec["policy"]): Asked[] {
   const present = (["isolated", "same-bridge"] as const).filter(
     (each) => each !== policy && isAskedFor(socket, each, bridge, ({ comment = "" }) => isOwnerOf(comment, network)),
@@ -110,23 +112,23 @@ function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy:
   )
 }
 
-/** The changed requests, and their bridges. */
+/** The policy requests to remove and to add. */
 interface AskedChanges {
   gone: readonly Asked[]
   come: readonly Asked[]
 }
 
-/** The context of changes of policies. */
+/** The options of `planPolicies`. */
 interface PolicyContext {
-  /** Bridges to correct in any case. */
+  /** Bridges whose policy is planned even if no request changes. */
   bridges?: readonly Uint8Array[]
   /** Whether the kernel filters on bridges. */
   canKeepPortsApart: boolean
 }
 
 /**
- * Plans the changes, and puts the strictest requested policy in force on each of their bridges; none if no request is
- * left. Throws `NetlinkError`.
+ * Plans the changed requests, and on each of their bridges the strictest policy that is still requested, if any. Throws
+ * `NetlinkError`.
  */
 export function planPolicies(
   socket: Reader,
@@ -149,7 +151,7 @@ export function planPolicies(
   ]
 }
 
-/** Whether a policy is requested on a bridge by at least one request that `counts`. Throws `NetlinkError`. */
+/** Reports whether a policy is requested on a bridge by a request that `counts`. Throws `NetlinkError`. */
 export function isAskedFor(
   socket: Reader,
   policy: Asked["policy"],
@@ -171,7 +173,7 @@ function keyOf({ policy, bridge, port }: Asked): string {
   return `${policy} ${bridge} ${port}`
 }
 
-/** Encodes the request as an element of the set `asked`. */
+/** Encodes a request as an element of the set `asked`. */
 export function elementOf({ bridge, port, comment }: Asked): Element {
   return { key: [bridge, port], comment }
 }
@@ -196,7 +198,7 @@ function planBridge(socket: Reader, bridge: Uint8Array, policy: Policy): Operati
   ]
 }
 
-/** Returns the number of bridges with a policy before and after these operations. Throws `NetlinkError`. */
+/** Returns the number of bridges with a policy before and after the operations. Throws `NetlinkError`. */
 export function countPoliced(socket: Reader, operations: readonly Operation[]): { before: number; after: number } {
   const before = findElements(socket, policed, [])?.count ?? 0
   const changes = operations.filter((one) => one.object === "element" && one.set === policed)
@@ -205,7 +207,7 @@ export function countPoliced(socket: Reader, operations: readonly Operation[]): 
 }
 
 /**
- * Plans the ports of isolated containers. Their table is created with the first port and removed with the last. If
+ * Plans the set of isolated containers' ports. Its table is added with the first port and removed with the last. If
  * another program has removed some ports, all are added again.
  */
 function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[]): Operation[] {
@@ -227,12 +229,12 @@ function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[
   ]
 }
 
-/** Whether a port is separated from other isolated ones. Throws `NetlinkError`. */
+/** Reports whether a port is separated from other isolated ports. Throws `NetlinkError`. */
 export function isPortApart(socket: Reader, port: Uint8Array): boolean {
   return getElement(socket, isolatedPorts, [port]) !== undefined && !isDormant(socket, portsTable)
 }
 
-/** Adds the table that separates ports. */
+/** Plans the table that separates isolated ports. */
 export function addPortsTable(): Operation[] {
   return withEncoded(portsTableOperations, encodedPortsTable)
 }

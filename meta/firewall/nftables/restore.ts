@@ -17,8 +17,8 @@ import {
 
 /**
  * Plans the missing addresses, policies and table of many attachments, and returns the outcome for each. An address
- * that another container of the network has now is not changed. If a network has several policies on a bridge, the
- * newest counts, as with ADD. Throws `NetlinkError`.
+ * that now belongs to another container of the network is not changed. If attachments of a network request different
+ * policies on a bridge, the newest attachment's policy is used, as in ADD. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: Reader,
@@ -57,7 +57,7 @@ export function planRestore(
   }
 }
 
-/** Returns the policies that are no longer requested, and the bridges that have one. */
+/** Returns the policy requests to add, those to remove, and the bridges with a policy. */
 function missingPolicies(
   socket: Reader,
   specs: readonly FirewallSpec[],

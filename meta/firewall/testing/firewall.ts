@@ -8,8 +8,8 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 export { layout }
 
 /**
- * The request of container "c2" for port "veth2" of "br1" with 10.1.0.2 and fd00:1::2, and the same with another
- * number.
+ * Returns the rules of container "c2" with port "veth2" of "br1" and addresses 10.1.0.2 and fd00:1::2. Other numbers
+ * replace the 2.
  */
 export function specOf(number: number, policy: Policy = "open", more: Partial<FirewallSpec> = {}): FirewallSpec {
   return {
@@ -30,7 +30,7 @@ export interface Group {
   readonly elements: readonly Element[]
 }
 
-/** The objects of an attachment, except for its bridge's policy in force. */
+/** Returns the elements that ADD adds for an attachment, except for the policy in force on its bridge. */
 export function made({ owner, addresses, policy, link }: FirewallSpec, zone?: string): Group[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })
@@ -45,7 +45,7 @@ export function made({ owner, addresses, policy, link }: FirewallSpec, zone?: st
   ]
 }
 
-/** A bridge's policy in force. */
+/** Returns the elements of a policy in force on a bridge. */
 export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group[] {
   const bridge = ifnameValue(name)
   const verdict = policy === "isolated" ? "drop" : { goto: "admit" }
@@ -55,7 +55,7 @@ export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group
   ]
 }
 
-/** Returns these addresses, waiting at the given position. */
+/** Returns the elements as standby elements at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.slice(0, 2).map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
@@ -63,7 +63,7 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/** All rules of the table, with the jumps to these chains; rules for policies if bridges have any. */
+/** Returns all rules of the table, with jumps to these chains and, with `hasPolicies`, the rules for policies. */
 export function rulesOf(hasPolicies: boolean, ...adminChains: readonly string[]): KernelRule[] {
   const policyRules = hasPolicies ? layout.policyRules : []
   return [...policyRules, ...layout.rules, ...adminChains.map(layout.adminRule)].map(
@@ -78,7 +78,7 @@ export function rulesOf(hasPolicies: boolean, ...adminChains: readonly string[])
   )
 }
 
-/** A complete table with this content; with a table of family bridge if there is a port. */
+/** Returns a complete table with these elements, and the table of family bridge if there is an isolated port. */
 export function ruleSet(...groups: readonly Group[]): RuleSet & { rules: KernelRule[] } {
   const { containers, within, policed, asked } = layout
   const always = [containers[AF_INET], containers[AF_INET6], within, policed, asked["same-bridge"], asked.isolated]

@@ -2,17 +2,19 @@ import type { Firewalld } from "../firewalld.ts"
 
 export { Firewall } from "../firewall.ts"
 
-/** Plays firewalld: its zones' sources as "ZONE SOURCE". Refuses to add or remove those in `refused`. */
+/**
+ * A fake firewalld. The sources of its zones are texts "ZONE SOURCE". It refuses to add or remove those in `refused`.
+ */
 export class Zones {
   readonly sources: string[]
   /** The number of requests for a zone's sources. */
   asked = 0
-  /** The number of times it was released. */
+  /** The number of times that the connection was closed. */
   closed = 0
   readonly #refused: readonly string[]
   readonly #reason: Error | undefined
 
-  /** `refused` may begin with the error that it refuses with. */
+  /** The first of `refused` may be the error that refusals throw. */
   constructor(sources: readonly string[], ...refused: (string | Error)[]) {
     this.sources = [...sources]
     this.#reason = refused.find((one) => typeof one !== "string")

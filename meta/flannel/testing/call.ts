@@ -11,15 +11,18 @@ import { flannel } from "../main.ts"
 /** The result of a delegate that created an interface. */
 export const delegateResult: Result = { interfaces: [{ name: "br0" }], ips: [], routes: [], dns: {} }
 
-/** A node with flanneld's file and a directory of records; container "c1" and interface "eth0" by default. */
+/**
+ * A node with flanneld's file and a directory for stored configurations. Calls are for container "c1" and interface
+ * "eth0".
+ */
 export class FlannelNode implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "flannel-"))
-  /** The calls of delegates: "DEL bridge", and the configuration. */
+  /** The calls of delegates: verb and plugin, such as "DEL bridge", and the configuration. */
   readonly called: [string, JsonObject][] = []
   readonly log: string[] = []
-  /** Thrown by the delegate of a verb. */
+  /** The errors that a delegate throws, by verb. */
   readonly refusals = new Map<string, Error>()
-  /** Thrown where the answer is written. */
+  /** Whether writing the result throws. */
   refusesAnswer = false
 
   constructor(subnet = "10.244.1.1/24") {
@@ -27,7 +30,7 @@ export class FlannelNode implements Disposable {
     this.moveTo(subnet)
   }
 
-  /** Writes another subnet into flanneld's file. */
+  /** Changes the node's subnet in flanneld's file. */
   moveTo(subnet: string): void {
     const lines = [
       "FLANNEL_NETWORK=10.244.0.0/16",
@@ -46,18 +49,18 @@ export class FlannelNode implements Disposable {
     return join(this.#directory, "kept")
   }
 
-  /** The stored configurations, by the files' names. */
+  /** The stored configurations by file name. */
   get kept(): Record<string, string> {
     const entries = readdirSync(this.#directory).includes("kept") ? readdirSync(this.dataDir).sort() : []
     return Object.fromEntries(entries.map((name) => [name, readFileSync(join(this.dataDir, name), "utf8")]))
   }
 
-  /** Keeps a file as an earlier call has, or the reference plugin. */
+  /** Stores a file like an earlier call, or like the reference plugin. */
   keep(name: string, config: object | string): void {
     writeFileSync(join(this.dataDir, name), typeof config === "string" ? config : JSON.stringify(config))
   }
 
-  /** Calls flannel. `keys` are those of the configuration, `call` replaces the runtime's inputs. */
+  /** Calls flannel. `keys` are added to the configuration. `call` replaces the runtime's inputs. */
   run(
     verb: Verb,
     keys: JsonObject = {},

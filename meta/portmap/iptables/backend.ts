@@ -25,17 +25,15 @@ import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, plan
 import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
 
 /**
- * Port mappings by upstream's chains and rules, of either suite. `filter` and `context` are undefined where the kernel
- * has no nf_tables: the guard of 127.0.0.0/8 is in nf_tables for these rules too.
+ * Returns the backend iptables: mappings are rules in upstream's chains, added by either suite. `filter` and `context`
+ * are undefined if the kernel has no nf_tables. The guard of 127.0.0.0/8 is always in nf_tables.
  */
 export function iptablesHostports(filter: Filter | undefined, context: DeleteContext | undefined): HostportBackend {
   const socket = filter?.socket
   return {
     isUsable: () => findPrograms(AF_INET, chooseVariant(socket)) !== undefined,
     mayHold: () => isTableInUse(filter, TABLE),
-    /**
-     * One `iptables-restore` for each address family. Throws `CniError` that names the holder of a port that is taken.
-     */
+    /** Maps ports by one `iptables-restore` per address family. Throws `CniError` that names the holder of a port. */
     add(spec, undo) {
       if (context && spec.openedLink !== undefined) addGuard(context, spec.openedLink, undo)
       try {
@@ -44,7 +42,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
         throw namingKeys(spec, error)
       }
     },
-    /** Throws `CniError` that names the first rule that is missing. */
+    /** Checks the rules of an attachment. Throws `CniError` that names the first missing rule. */
     check(spec) {
       const variant = chooseVariant(socket)
       for (const mapped of spec.addresses) {
@@ -54,7 +52,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
         if (missing) throw missing
       }
     },
-    /** Before the rules, the guard of the setting that they need. */
+    /** Restores the guard first, then the rules: the setting that they need is safe only with the guard. */
     restore(specs, isDry) {
       const links = new Set(context ? specs.flatMap(({ openedLink }) => openedLink ?? []) : [])
       const open = new Set([...links].filter((link) => context && !isGuarded(context.socket, link)))
@@ -63,7 +61,9 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
         each === "whole" && open.has(specs[at]?.openedLink ?? "") ? "missing" : each,
       )
     },
-    /** Needs no program except for the older tables. The chains that all containers share stay. Throws `CniError`. */
+    /**
+     * Removes the rules of an attachment. Only iptables-legacy needs a program. Shared chains stay. Throws `CniError`.
+     */
     remove: (owner) =>
       removeEverywhere({ socket, table: TABLE }, containerSearch(owner), (found) => planDelete(found, owner)),
     gc: (network, valid) =>
@@ -71,7 +71,10 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
   }
 }
 
-/** Guards 127.0.0.0/8 before the rules are added, which would let in packets from other hosts. */
+/**
+ * Guards 127.0.0.0/8 for an interface. It comes before the rules: `route_localnet`, which they need, admits packets
+ * from other hosts.
+ */
 function addGuard(context: DeleteContext, link: string, undo: Undo): void {
   const made = guardLocalnet(context.socket, link)
   undo.defer("guard 127.0.0.0/8", () => {
@@ -87,7 +90,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
     const rules = iptablesRules(spec, mapped)
     const plan = (found: Content) => planAdd(rules, found, isGone)
     const found = readTable(programs, TABLE)
-    return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that is taken shows before any change
+    return { programs, plan, changes: plan(found), ahead: findAhead(rules, found) } // a port that another container holds is found before any change
   })
   const { owner } = spec
   undo.defer("map ports", () =>
@@ -97,7 +100,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   return families.flatMap(({ ahead }) => ahead)
 }
 
-/** Returns a function that returns an attachment's parts; the rules of a table are printed once for all attachments. */
+/** Returns a function that returns an attachment's parts. The rules of a table are printed once for all attachments. */
 function partsFinder(): (spec: PortmapSpec) => TablePart[] {
   let printed: { found: Content; texts: ReadonlySet<string> } | undefined
   const textsIn = (found: Content) => {
@@ -119,7 +122,10 @@ function isGone({ owner, netns }: AttachmentRules): boolean {
   return isHolderGone(owner, netns)
 }
 
-/** Makes the changes; when they are refused, perhaps because others were quicker, those of a new plan. */
+/**
+ * Commits the changes. If they are refused, perhaps because another process changed the table, commits those of a new
+ * plan.
+ */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {
     restoreTable(programs, TABLE, changes)
@@ -128,14 +134,14 @@ function change(programs: Programs, plan: (found: Content) => Change[], changes:
   }
 }
 
-/** Returns whether iptables maps ports of any container. Throws `CniError`, `NetlinkError`. */
+/** Reports whether iptables maps ports of any container. Throws `CniError` and `NetlinkError`. */
 export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean {
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
 /**
- * Returns the error of a refusal. It names the keys of the configuration whose text is in the rules, because the kernel
- * may have refused that text.
+ * Returns the error with the keys of the configuration whose text is part of the rules, because the kernel may have
+ * refused that text.
  */
 function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]

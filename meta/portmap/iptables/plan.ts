@@ -37,16 +37,17 @@ import {
 /** The rules of one attachment in its container's chain. */
 export interface AttachmentRules<R extends Rule = Rule> {
   /**
-   * "network/container/interface" from the label before them; `undefined` for upstream's rules, which have no label.
+   * The owner in the label before the rules, "network/container/interface"; undefined for upstream's rules, which have
+   * no label.
    */
   owner: string | undefined
-  /** The path of the container's namespace; undefined when it is not known. */
+  /** The path of the container's namespace; undefined if it is unknown. */
   netns: string | undefined
-  /** The label first. */
+  /** The rules, beginning with the label. */
   rules: R[]
 }
 
-/** The attachments of a chain, in their order. */
+/** Returns the attachments of a chain in their order. */
 function attachmentsIn<R extends Rule>({ rules }: Content<R>, chain: string): AttachmentRules<R>[] {
   const attachments: AttachmentRules<R>[] = []
   for (const rule of rules) {
@@ -64,17 +65,16 @@ function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
 }
 
 /**
- * Plans the rules, and the removal of this attachment's old rules in the container's chain; rules of the container's
- * other attachments stay. `found` is the whole table. `isGone` returns whether the owner of other rules provably no
- * longer exists. Throws `CniError` that names the owner of a port if it may exist.
+ * Plans the rules of an attachment, and the removal of its old rules in the container's chain. Rules of the container's
+ * other attachments stay. `found` is the whole table. `isGone` reports whether the owner of other rules provably no
+ * longer exists. Throws `CniError` that names the current holder of a port.
  */
 export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Change[] {
   const { chain, owner, shared, entries, label, content, jumps } = spec
   const takeOver = removalChanges(planTakeOver(spec, found, isGone))
   const present = new Set(found.rules.map(printRule))
   const isMissing = (rule: Rule) => !present.has(printRule(rule))
-  // Keeps the order of existing attachments: if attachments of a container share a port, the first one gets the
-  // packets.
+  // Existing attachments keep their order: if attachments of a container share a port, the first one gets the packets.
   const before = attachmentsIn(found, chain).filter((one) => one.owner !== undefined)
   const own = { owner, netns: undefined, rules: [label, ...content] }
   const after = before.map((one) => (one.owner === owner ? own : one))
@@ -102,7 +102,7 @@ export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: At
  */
 function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Removal {
   const ports = hostPortsOf(spec)
-  // In the order in which packets pass them, so that an error names the attachment that gets the packets.
+  // Chains in the order in which packets traverse them, so that an error names the attachment that gets the packets.
   const reached = new Set(found.rules.flatMap((rule) => targetOf(rule) ?? []))
   const others = [...reached].filter((name) => CONTAINER_CHAIN.test(name) && name !== spec.chain)
   const removals = others.map((chain): Removal => {
@@ -127,16 +127,14 @@ function isAmong(ports: ReadonlySet<string>, rule: Rule): boolean {
   return ports.has(hostPortOf(rule) ?? "")
 }
 
-/**
- * Returns whether rules are of another attachment of the same container: all are in place, and the first ones apply.
- */
+/** Reports whether rules are another attachment's of the same container. Such rules stay, and the first ones apply. */
 function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   if (one.owner !== undefined) return isOfContainer(one.owner, containerId)
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
 /**
- * Returns whether an attachment is a former holder of this container's address: a network gives an address to one
+ * Reports whether an attachment is a former holder of this container's address. A network gives an address to one
  * container at a time.
  */
 function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
@@ -146,7 +144,7 @@ function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules
   return jumps.some((jump) => isJumpCommentIn(commentOf(jump) ?? "", network))
 }
 
-/** Returns the addresses of other attachments of the container that have the same ports. */
+/** Returns the addresses of the container's other attachments that have the same host ports. */
 export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
   const ports = hostPortsOf(spec)
   return found.chains.flatMap((chain) => {
@@ -160,13 +158,15 @@ export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
   })
 }
 
-/** Plans the removal of an attachment: its rules in the container's chains, and the chains with the last of these. */
+/**
+ * Plans the removal of an attachment's rules from the container's chains. A chain is removed with its last attachment.
+ */
 export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Removal<R> {
   const comment = ownerComment(owner)
   const comments = jumpComments(owner)
   const removals = found.chains.map((chain): Removal<R> => {
     const jumps = jumpsTo(found, chain)
-    // Chains of two containers can have the same name by accident; the comments of the jumps tell them apart.
+    // Chains of two containers can have the same name by chance. The comments of the jumps tell them apart.
     if (jumps.length > 0 && !jumps.some((jump) => comments.includes(commentOf(jump) ?? ""))) return NOTHING
     const isGoing = (one: AttachmentRules) => one.owner === undefined || one.owner === comment
     return without(found, chain, attachmentsIn(found, chain).filter(isGoing))
@@ -174,7 +174,7 @@ export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Rem
   return merge(removals)
 }
 
-/** Plans the removal of all attachments to a network but the valid ones. */
+/** Plans the removal of this network's attachments that are not valid. */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const isOwnerStale = staleOf(network, validOwners)
   const validJumps = new Set(validOwners.flatMap(jumpComments))
@@ -182,7 +182,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
     const attachments = attachmentsIn(found, chain)
     const comments = jumpsTo(found, chain).flatMap((jump) => commentOf(jump) ?? [])
     const isOfNetwork = ({ owner }: AttachmentRules) => owner !== undefined && isOwnerOf(owner, network)
-    // Without either, another process may be creating the chain at this moment.
+    // A chain without jumps and labels may just be created by another process.
     if (!comments.some((text) => isJumpCommentIn(text, network)) && !attachments.some(isOfNetwork)) return NOTHING
     const isValid = comments.some((comment) => validJumps.has(comment))
     const isStale = (one: AttachmentRules) => (one.owner === undefined ? !isValid : isOwnerStale(one.owner))
@@ -193,7 +193,10 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
 
 const NOTHING = { rules: [], chains: [] } as const
 
-/** Returns the removal of attachments from a chain; if it has no others, of the chain and its jumps. */
+/**
+ * Returns the removal of attachments from a chain. If no other attachment is left, the chain and the jumps to it are
+ * removed.
+ */
 function without<R extends Rule>(found: Content<R>, chain: string, going: readonly AttachmentRules<R>[]): Removal<R> {
   if (attachmentsIn(found, chain).length > going.length)
     return { rules: going.flatMap(({ rules }) => rules), chains: [] }
@@ -221,7 +224,7 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
 
 /**
  * Returns the error for the first missing rule; undefined if none is missing. `iptables` prints conditions in its own
- * order, so a jump with conditions is recognized by its comment and target.
+ * order, so a jump with conditions is identified by its comment and target.
  */
 export function findMissing(
   spec: IptablesRules,

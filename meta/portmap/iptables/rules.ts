@@ -24,35 +24,37 @@ import { type MappedAddress, type Mapping, type PortmapSpec, printIpPort } from 
 
 export const TABLE = "nat"
 
-/** Upstream's chains, in both families, for all containers. */
+/** Upstream's chains, which exist in both families and serve all containers. */
 export const SETMARK = "CNI-HOSTPORT-SETMARK"
 export const MASQ = "CNI-HOSTPORT-MASQ"
 export const DNAT = "CNI-HOSTPORT-DNAT"
-/** The chains of one container, and those of versions before 0.7. */
+/** Matches the chains of single containers, including those of upstream's versions before 0.7. */
 export const CONTAINER_CHAIN = /^CNI-(DN|SN)-[0-9a-f]{21}$/
 const PARENTS = [DNAT, "CNI-HOSTPORT-SNAT"] as const
 const PREFIXES = ["dnat ", "snat "] as const
 
-/** The limit of the match `multiport`. */
+/** The maximum number of ports in the match `multiport`. */
 const PORTS_PER_RULE = 15
 
-/** The rules for one container in one network and one address family, as upstream has them. */
+/** The rules for one container in one network and one address family, in upstream's form. */
 export interface IptablesRules {
   /** "network/container/interface" */
   owner: string
   network: string
   containerId: string
   mapped: MappedAddress
-  /** The shared chains with their rules, which are created if missing. */
+  /** The shared chains and their rules, which are created if missing. */
   shared: readonly { chain: string; rules: readonly Rule[] }[]
-  /** The rules that lead packets into these chains; the first one becomes the first rule of its chain. */
+  /**
+   * The jumps from the built-in chains to the shared ones. The rule for POSTROUTING becomes the first of that chain.
+   */
   entries: readonly Rule[]
-  /** The container's own chain, for all its interfaces. */
+  /** The container's own chain, for all its interfaces in this network. */
   chain: string
-  /** The first rule in it: its comment names the owner of the rules after it. */
+  /** The first of the attachment's rules in the chain. Its comment names the owner of the rules after it. */
   label: Rule
   content: readonly Rule[]
-  /** The jump from `DNAT`. */
+  /** The jumps from `CNI-HOSTPORT-DNAT` to the container's chain. */
   jumps: readonly Rule[]
 }
 
@@ -83,31 +85,34 @@ export function iptablesRules(spec: PortmapSpec, mapped: MappedAddress): Iptable
   }
 }
 
-/** The chain of a container in a network, as upstream names it. */
+/** Returns the name of a container's chain in a network, as in upstream. */
 export function dnatChain(owner: Owner): string {
   return chainName("CNI-DN-", owner)
 }
 
-/** All chains that the container may have, made by us, by upstream, or by its versions before 0.7. */
+/**
+ * Returns a search for all chains that the container may have: ours, upstream's, and those of upstream's versions
+ * before 0.7.
+ */
 export function containerSearch(owner: Owner): Search {
   return { chains: [dnatChain(owner), chainName("CNI-SN-", owner)], parents: PARENTS }
 }
 
-/** The chains of all containers. */
+/** The search for the chains of all containers. */
 export const anySearch: Search = { chains: CONTAINER_CHAIN, parents: PARENTS }
 
-/** Upstream's comments on the jumps to them. */
+/** Returns upstream's comments on the jumps to a container's chains. */
 export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
 }
 
-/** Returns whether such a comment is of this container, in any network. A truncated comment matches no container. */
+/** Reports whether a jump's comment names this container, in any network. A truncated comment matches no container. */
 export function isJumpCommentOf(comment: string, containerId: string): boolean {
   const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
 }
 
-/** Returns whether such a comment is of a container in this network. */
+/** Reports whether a jump's comment names this network. */
 export function isJumpCommentIn(comment: string, network: string): boolean {
   return PREFIXES.some((prefix) => comment.startsWith(networkComment(network, prefix)))
 }
@@ -142,7 +147,8 @@ function mappingRules(
 }
 
 /**
- * Jumps for all host ports, also those of the other family, like upstream; the container's chain has the exact rules.
+ * Returns jumps for all host ports, also those of the other family, like upstream. The container's chain has the exact
+ * rules.
  */
 function jumpsForPorts(
   chain: string,
@@ -167,21 +173,21 @@ function comment(text: string): string[] {
 }
 
 /**
- * A label has the owner and the path of the container's namespace, which shows later whether the container still
- * exists.
+ * Returns the comment of a label: the owner, and the path of the container's namespace. The path shows later whether
+ * the container still exists.
  */
 function labelText(owner: string, netns: string): string {
   const text = `${owner} ${netns}`
   return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner
 }
 
-/** The owner and the path of the namespace that a rule of the container's chain names, if it is a label. */
+/** Returns the owner and the path of the namespace in a label; undefined for any other rule. */
 export function readLabel(rule: Rule): { owner: string; netns: string | undefined } | undefined {
   const [owner, ...path] = (targetOf(rule) === undefined && commentOf(rule)?.split(" ")) || []
   return owner ? { owner, netns: path.join(" ") || undefined } : undefined
 }
 
-/** Returns the host port of a DNAT rule, as text to compare: "tcp 8080", "tcp 8080 203.0.113.1/32". */
+/** Returns the host port of a DNAT rule as text for comparison: "tcp 8080", "tcp 8080 203.0.113.1/32". */
 export function hostPortOf(rule: Rule): string | undefined {
   if (targetOf(rule) !== "DNAT") return undefined
   const parts = [wordAfter(rule, "-p"), wordAfter(rule, "--dport"), destinationOf(rule)]
@@ -193,12 +199,12 @@ export function translationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--to-destination")
 }
 
-/** Returns the address of the target, without the port. */
+/** Returns the address in the target of a DNAT rule. */
 export function translatedAddress(rule: Rule): Uint8Array | undefined {
   return parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:[^:]*$/, "$1"))
 }
 
-/** Returns whether a jump to a container's chain is for a port of these rules. */
+/** Reports whether a jump to a container's chain is for a port of these rules. */
 export function isJumpFor(jump: Rule, rules: readonly Rule[]): boolean {
   const ports = wordAfter(jump, "--dports")?.split(",") ?? []
   return rules.some(

@@ -29,28 +29,28 @@ import { addressIn, decodeNote, planRules, readDnat, type TableSpec, tableSpecs 
 import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalnetEntry } from "./localnet-guard.ts"
 import { requiredRules } from "./table.ts"
 
-/** The changes of one ADD. */
+/** The changes that one ADD made. */
 export interface TableChanges {
   created: readonly Group[]
   replaced: readonly Group[]
-  /** New records of the setting `route_localnet`. */
+  /** New records of interfaces that need `route_localnet`. */
   localnet: readonly LocalnetEntry[]
   /**
-   * The addresses of the container's other attachments that have some of the ports: the new mappings of these ports
+   * The addresses of the container's other attachments that have some of the ports. The new mappings of these ports
    * wait.
    */
   ahead: readonly Uint8Array[]
-  /** `promoteNext` is still to be called. */
+  /** Whether the caller must call `promoteNext`. */
   mustPromote?: boolean
 }
 
 /**
  * Maps the ports in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
- * "network/containerID/ifname" : 10.1.0.2 . 80 }` and so on, with missing table, chains, maps and rules.
- * `onMissingRules` is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and
- * mappings of deleted owners are replaced. A port of another attachment of the container stays there, and the new
- * mapping waits. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or without a change a `CniError`
- * that names the holder of a port.
+ * "network/containerID/ifname" : 10.1.0.2 . 80 }`. Missing tables, chains, maps and rules are added; `onMissingRules`
+ * is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and mappings of
+ * deleted owners are replaced. If another attachment of the container has a port, that mapping stays and the new one
+ * waits. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the current holder
+ * of a port; then nothing has changed.
  */
 export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMissingRules = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
@@ -70,16 +70,16 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMiss
     hasRulesEvenIfDormant(socket, layout.table, requiredRules(layout, hairpinPrefix))
   if (specs.every(isComplete)) {
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-    const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than asking whether the table is dormant
+    const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than a request whether the table is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]
   } else onMissingRules()
   return commitQuickly(socket, quick, () => plan().operations) ? { ...planned, localnet } : planned
 }
 
-/** The planned changes of one table, or of all. */
+/** The planned changes of one table, or of all tables. */
 interface Planned extends TableChanges {
   operations: readonly Operation[]
-  /** Conditions in the language of nft. */
+  /** The commands for `nft` that add the conditions. */
   conditions: string
   isStandingBy: boolean
 }
@@ -100,13 +100,13 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   const { layout, comment, mapped, groups, hairpinPrefix, conditions, localnetLink } = spec
   const queues = new KeyQueues(socket)
   const keys = groups.flatMap(({ set, elements }) => elements.map(({ key }) => queues.find(set, key)))
-  // If all keys are free or may be shared, this owner has no other elements.
+  // If every key is free or may be shared, this owner has no other elements.
   const isPlain = keys.every((queue) =>
     membersOf(queue).every((one) => !isStale(spec, queue.set, one) && mayShare(spec, queue.set, one)),
   )
   const needles = [encodeUtf8(comment), mapped.address.ip]
   const isAlone = isPlain && conditions === undefined
-  // Other elements of this owner, and of former holders of its address.
+  // Elements with other keys, of this owner and of former holders of its address.
   const known = new Set(keys.map(({ set, key }) => printKey(set, key)))
   const elsewhere = (isAlone ? [] : layout.ownedSets)
     .flatMap((set) => findQueues({ socket, queues, sets: [set] }, (one) => isStale(spec, set, one), needles).found)
@@ -136,8 +136,8 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
 }
 
 /**
- * Activates mappings that stood by for one that was deleted while nft ran, because nft does not check the generation of
- * the rule set.
+ * Activates mappings that still wait for a mapping that was deleted while `nft` ran: `nft` does not check the
+ * generation of the rule set.
  */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
@@ -152,17 +152,18 @@ export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   )
 }
 
-/** Returns whether the owner of an element is provably gone. */
+/** Reports whether the owner of an element provably no longer exists. */
 export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
 /**
- * Undoes `addHostports`: adds the replaced elements back, or deletes all elements of this owner. Throws `NetlinkError`.
+ * Undoes `addHostports`: adds the replaced elements again, or else deletes all elements of this owner. Throws
+ * `NetlinkError`.
  */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
-  // Before the mappings, so that nothing is left to guard.
+  // The records are removed before the mappings, so that no record of this ADD keeps the guard.
   for (const entry of made.localnet) undoLocalnetEntry(socket, entry)
   if (made.replaced.length === 0) deleteHostports(context, ofOwner(owner), mappings)
   else {
@@ -174,7 +175,7 @@ export function undoAddHostports(context: DeleteContext, { owner, mappings }: Po
   }
 }
 
-/** Plans the elements for a complete table; the kernel refuses them if a key is taken. */
+/** Plans the elements for a complete table. The kernel refuses them if a key exists. */
 export function planNew({ groups }: TableSpec): Operation[] {
   return groups.map(({ set, elements }) => create.elements(set, elements))
 }
@@ -182,17 +183,18 @@ export function planNew({ groups }: TableSpec): Operation[] {
 /** The changes of elements in one table. */
 export interface AddPlan {
   changes: QueueChanges
-  /** Elements to remove or replace: old ones of this owner, of former holders of its address, and of deleted owners. */
+  /** Elements to remove or replace: of this owner, of former holders of its address, and of deleted owners. */
   stale: Element[]
   /** The host ports whose new mappings wait, as text. */
   standingBy: string[]
-  /** The addresses that have these ports until then. */
+  /** The addresses to which these ports lead until then. */
   ahead: Uint8Array[]
 }
 
 /**
- * Plans the elements. The mapping of a port of the container's other attachment waits. `isGone` returns whether the
- * owner of another container's element is provably gone. Throws `CniError` that names the holder of a port.
+ * Plans the elements of an attachment. If another attachment of the container has a port, the new mapping waits.
+ * `isGone` reports whether the owner of another container's element provably no longer exists. Throws `CniError` that
+ * names the holder of a port.
  */
 export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
   const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }
@@ -223,14 +225,14 @@ export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (h
   return plan
 }
 
-/** Returns a key with its set as text, to compare. */
+/** Returns a set and a key as text, for comparison. */
 function printKey(set: SharedSet, key: readonly Uint8Array[]): string {
   return `${set.name} ${key}`
 }
 
 /**
- * Returns whether an element is an old one of this owner, or of a former holder of the container's address. A network
- * gives an address to one container at a time; another network may have the same addresses.
+ * Reports whether an element is to be replaced: it is this owner's, or that of a former holder of the container's
+ * address. A network gives an address to one container at a time, but another network may use the same addresses.
  */
 function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: Element): boolean {
   if (found.comment === comment || (found.comment === undefined && set.value === undefined)) return true
@@ -238,7 +240,8 @@ function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: E
 }
 
 /**
- * Returns whether two owners may share the key: a port of one container, or an address that another network has too.
+ * Reports whether two owners may share the key of an element: a port within one container, or an address in different
+ * networks.
  */
 export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): boolean {
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)

@@ -27,14 +27,14 @@ import { type DeleteContext, type Deleted, deleteHostports } from "./delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
 /**
- * A backend of port mappings. `add` returns the addresses of other attachments of the container that have some of the
- * ports already.
+ * A backend of port mappings. `add` returns the addresses of the container's other attachments that already have some
+ * of the ports.
  */
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
 /**
- * Port mappings in nf_tables: elements of maps, with their owner as comment. `remove` and `gc` add the deleted mappings
- * to `all`.
+ * Returns the backend nftables: mappings are elements of maps, with the owner as comment. `remove` and `gc` append the
+ * deleted mappings to `all`.
  */
 export function nftablesHostports(filter: Filter, context: DeleteContext, all: Deleted): HostportBackend {
   const { socket } = context
@@ -60,7 +60,7 @@ export function nftablesHostports(filter: Filter, context: DeleteContext, all: D
 }
 
 const UPSTREAM_TABLE = "cni_hostport"
-/** The chains with the Go suite's port rules. v1.6 to v1.8 have ports of one address in the second chain. */
+/** The chains with the Go suite's port rules. v1.6 to v1.8 use the second for ports on one address. */
 const PORTS = ["hostports", "hostip_hostports"] as const
 const MASQUERADE = "masquerading"
 const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
@@ -68,18 +68,18 @@ const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
 type Socket = Filter["socket"]
 
 /**
- * Returns the rules of the Go suite, v1.6 and later, with `backend: nftables`: a rule for each mapping, and up to two
- * for masquerading. They are checked and removed so that a node can change suites with containers running. They do not
- * name a network, so GC cannot recognize stale ones.
+ * Returns the backend for rules that the Go suite, v1.6 and later, added with `backend: nftables`: one rule per
+ * mapping, and up to two for masquerading. They are checked and removed so that a node can change suites while
+ * containers run. They do not name a network, so GC cannot recognize stale rules.
  */
 export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, HostportHints | undefined> {
   return {
     mayHold: () => filter.hasTable(UPSTREAM_TABLE),
     check: (spec) => checkUpstream(filter.socket, spec),
     /**
-     * The rules have the container's id and nothing else as comment: of a container in several networks only those go
-     * that are for `addresses`, and without any all of them, as the Go suite's DEL does. Table and chains stay. Throws
-     * `NetlinkError`.
+     * Removes a container's rules. Their comment is only the container's ID. If the container is in several networks,
+     * only rules for `addresses` are removed; without `addresses` all of them, as in the Go suite's DEL. Table and
+     * chains stay. Throws `NetlinkError`.
      */
     remove({ containerId }, { addresses = [] }: Partial<HostportHints> = {}) {
       const needles = [encodeUtf8(`${containerId}\0`)]
@@ -95,8 +95,8 @@ export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, Hos
 }
 
 /**
- * Conditions are not compared: the Go suite has those of its last ADD for all containers. Throws `CniError` and
- * `NetlinkError`.
+ * Checks the Go suite's rules of an attachment. Conditions are not compared: the Go suite uses those of its last ADD
+ * for all containers. Throws `CniError` and `NetlinkError`.
  */
 function checkUpstream(socket: Socket, { owner, addresses, snat, masqAll }: PortmapSpec): void {
   for (const { family, address, mappings } of addresses) {
@@ -122,7 +122,7 @@ function rulesIn(socket: Socket, family: Family, name: string, needles?: readonl
   return listRules(socket, { table: { family: tableFamily[family], name: UPSTREAM_TABLE }, name }, needles)
 }
 
-/** Returns whether the chains of both hooks jump to the chain of ports. */
+/** Reports whether the chains of both hooks jump to the chain of port rules. */
 function isReached(socket: Socket, family: Family): boolean {
   const leads = (from: string): boolean =>
     rulesIn(socket, family, from)
@@ -131,15 +131,12 @@ function isReached(socket: Socket, family: Family): boolean {
   return leads("prerouting") && leads("output")
 }
 
-/**
- * Returns whether a rule sends packets to an address, or compares one with it, alone or as the last part of a longer
- * value.
- */
+/** Reports whether a rule contains an address, as a value or as the last part of a longer value. */
 function mentions(rule: FoundRule, ip: Uint8Array): boolean {
   return valuesOf(rule).some((value) => `,${value}`.endsWith(`,${ip}`))
 }
 
-/** Returns the values of the rule `[ip daddr HOSTIP] PROTOCOL dport HOSTPORT dnat to IP:PORT`. */
+/** Returns the values in the rule `[ip daddr HOSTIP] PROTOCOL dport HOSTPORT dnat to IP:PORT`. */
 function valuesFor(ip: Uint8Array, { hostIp, protocol, hostPort, containerPort }: Mapping): string {
   const values = [[protocolNumber[protocol]], u16be.encode(hostPort), ip, u16be.encode(containerPort)]
   return [...(hostIp ? [hostIp] : []), ...values].join()

@@ -21,8 +21,8 @@ import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from ".
 import { isCompleteAsEver, requiredRules, tableLayout } from "./table.ts"
 
 /**
- * Checks the mappings of `addHostports` in nf_tables: in force, or waiting while another attachment of the container
- * has the port. Throws `CniError` with the expected and the found mapping, or `NetlinkError`.
+ * Checks that the mappings of `addHostports` are active in nf_tables, or waiting while another attachment of the
+ * container has the port. Throws `CniError` with the expected and the found mapping, or `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
@@ -51,7 +51,9 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
   }
 }
 
-/** Conditions of waiting mappings have a chain, and no rule that jumps to it. */
+/**
+ * Checks the conditions of an attachment. While its mappings wait, their chain exists without a rule that jumps to it.
+ */
 function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
@@ -71,8 +73,8 @@ function missing(owner: string, expected: string, found: string): CniError {
 
 /**
  * Plans the missing mappings of many attachments, and returns the outcome for each. A port that another container has
- * now stays with that container, and the attachment's other ports are mapped. Not for mappings with conditions, which
- * are rules. Throws `NetlinkError`.
+ * now is not changed; the attachment's other ports are mapped. Mappings with conditions are not supported, because
+ * conditions are rules. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: NetlinkSocket,

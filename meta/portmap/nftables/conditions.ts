@@ -22,12 +22,12 @@ import { type HostPort, printHostPort } from "../mapping.ts"
 import { portKey, readDnat, type TableSpec } from "./elements.ts"
 import type { TableLayout } from "./table.ts"
 
-/** The maximum of attempts. An attempt fails if another process changed the table in between. */
+/** The maximum number of attempts. An attempt fails if another process changes the table at the same time. */
 const ATTEMPTS = 5
 
 /**
- * Commits the planned operations and the conditions in one transaction, by the program `nft`: only that program parses
- * the language of the conditions. Throws `CniError`; then nothing has changed.
+ * Commits the planned operations and the conditions in one transaction of the program `nft`, because only `nft` parses
+ * the language of the conditions. Throws `CniError` without having changed anything.
  */
 export function commitByNft(plan: () => { operations: readonly Operation[]; conditions: string }): void {
   let last = ""
@@ -49,8 +49,9 @@ export function commitByNft(plan: () => { operations: readonly Operation[]; cond
 }
 
 /**
- * Returns text for nft: a chain that returns packets that meet the conditions to the maps, and accepts others, which are
- * then not mapped; and rules that jump to it for this attachment's ports, except for those in `standingBy`.
+ * Returns the commands for `nft` that add the conditions. A new chain returns the packets that meet the conditions, so
+ * that the maps apply to them. It accepts all others, which are not mapped. For this attachment's ports, except those
+ * in `standingBy`, rules jump to that chain.
  */
 export function printConditions(spec: TableSpec, standingBy: readonly string[]): string {
   const { layout, comment, mapped, conditions } = spec
@@ -80,15 +81,15 @@ function printPortKey(layout: TableLayout, mapping: HostPort): string {
   return set.key.map((type, at) => type.print(key[at] ?? new Uint8Array(type.size))).join(" . ")
 }
 
-/** The digits of the owner's hash in the name of its chain. */
+/** The number of hash digits in the name of an owner's chain. */
 const NAME_DIGITS = 16
 
-/** Returns the chain of one attachment. */
+/** Returns the chain with the conditions of one attachment. */
 export function conditionsChain({ table }: TableLayout, comment: string): Chain {
   return { table, name: `only-${sha256(comment).slice(0, NAME_DIGITS)}` }
 }
 
-/** Adds the conditions of mappings that were standby until now. Throws `NetlinkError`. */
+/** Plans the jumps to conditions for mappings that have become active. Throws `NetlinkError`. */
 export function addPromotedConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -112,7 +113,7 @@ export function addPromotedConditions(
   })
 }
 
-/** Deletes rules of the chain `conditions`, and the chains of their owners. Throws `NetlinkError`. */
+/** Plans the removal of rules of the chain `conditions`, and of their owners' chains. Throws `NetlinkError`. */
 export function deleteConditions(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -125,7 +126,7 @@ export function deleteConditions(
   }
   const findChain = chainFinder(socket, layout)
   for (const { comment = "", note } of elements) {
-    // Elements of conditional mappings are created by nft, which writes no notes.
+    // Elements of mappings with conditions are added by `nft`, which writes no notes.
     const chain = note === undefined ? findChain(comment) : undefined
     if (chain) chains.set(chain.name, chain)
   }
@@ -135,7 +136,7 @@ export function deleteConditions(
   ]
 }
 
-/** Returns a function that finds an owner's chain. It asks the kernel once per owner. */
+/** Returns a function that finds an owner's chain. It sends one request per owner. */
 function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (comment: string) => Chain | undefined {
   const known = new Map<string, Chain | undefined>()
   return (comment) => {
@@ -147,7 +148,7 @@ function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (
   }
 }
 
-/** Returns the path of the program `nft`. Throws `CniError` when it is not installed. */
+/** Returns the path of the program `nft`. Throws `CniError` if `nft` is not installed. */
 export function requireNft(): string {
   const path = findProgram("nft")
   if (path !== undefined) return path
@@ -156,7 +157,7 @@ export function requireNft(): string {
   })
 }
 
-/** Runs `nft -f -`, which commits the text in one transaction. Throws `CniError` with the message of the program. */
+/** Runs `nft -f -`, which commits the text in one transaction. Throws `CniError` with nft's message. */
 function runNft(text: string): void {
   const path = requireNft()
   const { exitCode, stderr } = run(path, ["-f", "-"], encodeUtf8(text))

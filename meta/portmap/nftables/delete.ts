@@ -27,25 +27,24 @@ import { decodeNote, masqueradeKeys, portKey, readDnat, replaceTable } from "./e
 import { guardOnly, readLocalnetRecord } from "./localnet-guard.ts"
 import { addDnatChain, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
-/** The kernel's objects that a deletion needs. */
+/** The socket and the state that a deletion needs. */
 export interface DeleteContext {
   socket: NetlinkSocket
-  /** Returns whether iptables needs the interfaces of `localnet_links`; called when the last mapping is deleted. */
+  /** Reports whether iptables needs the interfaces of `localnet_links`. Called when the last mapping is deleted. */
   isLocalnetNeeded(): boolean
 }
 
-/** Deleted mappings. */
+/** The deleted mappings. */
 export interface Deleted {
   deleted: DnatMapping[]
-  /** The interfaces whose `route_localnet` should be off and cannot be switched off; the guard stays. */
+  /** The interfaces whose `route_localnet` could not be disabled. Their guard stays. */
   stillOn: string[]
 }
 
 /**
- * Deletes mappings in one transaction. Waiting mappings become active, and the last mapping deletes the table too.
- * `mappings`, which may be wrong, are the places that are searched first for those of one attachment. If all are found
- * there, the cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws
- * `NetlinkError`.
+ * Deletes mappings in one transaction. Waiting mappings become active. The table is deleted with its last mapping. The
+ * ports of `mappings`, which may be wrong, are looked up first. If they lead to all mappings of the attachment, the
+ * cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws `NetlinkError`.
  */
 export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
   const comment = sought.owner && ownerComment(sought.owner)
@@ -64,8 +63,9 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   let guard: TableLayout | undefined
   let staying: string[] = []
   const keepOff = (links: readonly string[], layout = guard) => {
-    // The setting is switched off before the table and its record are deleted. If the deletion is refused because of a
-    // new mapping, it is switched on again, except if the answer was lost and the record was removed.
+    // The setting is disabled before the table with its record is deleted. If the kernel refuses the deletion because
+    // of a new mapping, the setting is enabled again. If only the kernel's answer was lost, the record is gone and the
+    // setting stays disabled.
     const again = off.filter((link) => !links.includes(link))
     const recorded = again.length > 0 && guard ? readLocalnetRecord(context.socket, guard).links : []
     staying = switchLocalnetOff(
@@ -79,7 +79,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   const plan = (isOld: boolean) => () => {
     const removals = find()
     const mappings = removals.flatMap(({ elements }) => elements.flatMap((one) => readDnat(one) ?? []))
-    if (mappings.length > 0) deleted = mappings // by a change whose answer was lost, if the next attempt finds none
+    if (mappings.length > 0) deleted = mappings // empty in a second attempt, if the answer of the first was lost
     if (!removals.some(({ layout, isLast }) => layout.guards.length > 0 && isLast)) keepOff([])
     return removals.flatMap((each) =>
       each.isLast ? deleteTable(context, each, keepOff) : deleteElements(context, each, isOld),
@@ -94,7 +94,7 @@ function deleteFound(context: DeleteContext, find: () => TableRemoval[]): Delete
   return { deleted, stillOn: staying }
 }
 
-/** Deletes the table, except for guards that are still needed. */
+/** Plans the removal of the table, except for guards that are still needed. */
 function deleteTable(
   context: DeleteContext,
   { layout, isGuardOnly }: TableRemoval,
@@ -111,8 +111,8 @@ function deleteTable(
 }
 
 /**
- * With `isOld` replaces the chains of an earlier build. Without it the kernel refuses the change if it has such chains,
- * by EOPNOTSUPP, EEXIST or EBUSY, depending on its version.
+ * Plans the removal of elements. With `isOld` it replaces the chains of an earlier build. Without `isOld` the kernel
+ * refuses the transaction if such chains exist, with EOPNOTSUPP, EEXIST or EBUSY depending on its version.
  */
 function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
   const { layout, changes, elements, conditions } = removal
@@ -122,26 +122,26 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
     ...addPromotedConditions(context.socket, layout, changes),
     ...removeEmptied(context.socket, changes, (set, count) => hasOnly(context.socket, set, count)),
   ]
-  // Adding an existing chain costs less than reading its priority.
+  // Adding an existing chain is cheaper than reading its priority.
   if (operations.length > 0 && !isOld) return [...addDnatChain(layout), ...operations]
   const isCurrent = removeOldChains(context.socket, layout).length === 0
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
 }
 
-/** The planned removal from one family's table. */
+/** The planned removal from the table of one family. */
 export interface TableRemoval {
   layout: TableLayout
   changes: QueueChanges
-  /** The removed elements, with the keys of their sets. */
+  /** The removed elements of all sets. */
   elements: readonly Element[]
   conditions: readonly FoundRule[]
-  /** No other mapping is left. */
+  /** Whether no other mapping is left. */
   isLast: boolean
-  /** The table has only the guards for `route_localnet`. */
+  /** Whether the table contains only the guards for `route_localnet`. */
   isGuardOnly: boolean
 }
 
-/** Finds all matching elements and conditions. Throws `NetlinkError`. */
+/** Finds the elements and conditions whose owner `isStale`. Throws `NetlinkError`. */
 export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sought): TableRemoval[] {
   const isGoing = ({ comment }: { comment?: string | undefined }) => comment !== undefined && isStale(comment)
   return families.flatMap((family): TableRemoval[] => {
@@ -159,8 +159,8 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
 }
 
 /**
- * Finds an attachment's elements in the tables by looking up its ports one by one. Undefined if there may be more: the
- * elements' notes have the number. Throws `NetlinkError`.
+ * Finds an attachment's elements by looking up its ports one by one. Returns undefined if it may have more elements;
+ * their number is in the elements' notes. Throws `NetlinkError`.
  */
 export function findByPorts(
   socket: NetlinkSocket,
@@ -206,13 +206,13 @@ export function findByPorts(
   return undefined
 }
 
-/** Returns whether a map has no elements besides this owner's. */
+/** Reports whether all elements of a map are this owner's. */
 function hasNoOther(socket: NetlinkSocket, map: NamedSet, comment: string, own: number): boolean {
   const { count, commented } = sampleElements(socket, map, comment)
   return commented === count && isCount(socket, map, own, count)
 }
 
-/** Returns whether a set has exactly so many elements. Throws `NetlinkError`. */
+/** Reports whether a set has exactly `count` elements. Throws `NetlinkError`. */
 export function hasOnly(socket: NetlinkSocket, set: NamedSet, count: number): boolean {
   return isCount(socket, set, count, sampleElements(socket, set, "").count)
 }
@@ -222,7 +222,7 @@ function isCount(socket: NetlinkSocket, set: NamedSet, count: number, atLeast: n
   return findElements(socket, set, [])?.count === count
 }
 
-/** Returns whether an attachment has any mapping in nf_tables, also where rules are missing. Throws `NetlinkError`. */
+/** Reports whether nf_tables has any mapping of an attachment, even if rules are missing. Throws `NetlinkError`. */
 export function holdsHostports(socket: NetlinkSocket, owner: Owner): boolean {
   return findByComment(socket, ofOwner(owner)).some(({ elements }) => elements.length > 0)
 }

@@ -32,17 +32,17 @@ export interface SetElements {
 export interface TableSpec {
   layout: TableLayout
   owner: Owner
-  /** The owner, as in the comments of elements. */
+  /** The comment of the elements, which names the owner. */
   comment: string
   mapped: MappedAddress
   groups: readonly SetElements[]
-  /** The prefix length of the container's network that needs a hairpin rule; undefined for none. */
+  /** The prefix length of the container's network if the network needs a hairpin rule, otherwise undefined. */
   hairpinPrefix: number | undefined
   conditions: string | undefined
   localnetLink: string | undefined
 }
 
-/** Returns an attachment's elements for each table. */
+/** Returns an attachment's elements for the table of each family. */
 export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   const { owner, netns, addresses, snat, masqAll, conditions, localnetLink } = spec
   const comment = ownerComment(owner)
@@ -70,7 +70,7 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
 }
 
 /**
- * Returns the elements for an address of the container, by set, without comments. Sets without elements are left out.
+ * Returns the elements for an address of the container, by set, without comments. Sets without elements are omitted.
  */
 export function elementsOf(
   layout: TableLayout,
@@ -88,19 +88,19 @@ export function elementsOf(
   return [...groups].map(([set, elements]) => ({ set, elements }))
 }
 
-/** The key of an element, with its set or map. */
+/** The key of an element, and its set or map. */
 export interface SetKey {
   set: SharedSet
   key: Uint8Array[]
 }
 
-/** Returns the key of a host port. */
+/** Returns the key and the map of a host port. */
 export function portKey({ ports, addressPorts }: TableLayout, { protocol, hostPort, hostIp }: HostPort): SetKey {
   const key = [Uint8Array.of(protocolNumber[protocol]), u16be.encode(hostPort)]
   return hostIp ? { set: addressPorts, key: [hostIp, ...key] } : { set: ports, key }
 }
 
-/** Returns the keys of a container's address in all sets of flows to be masqueraded. */
+/** Returns the keys of a container's address in all sets for masquerading. */
 export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, address: Cidr): SetKey[] {
   const { ip } = address
   return [
@@ -111,7 +111,8 @@ export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, a
 }
 
 /**
- * Returns the mapping of an element of `ports` or `address_ports`; undefined for an element that is not of this suite.
+ * Returns the mapping that an element of `ports` or `address_ports` encodes; undefined if the element was not written
+ * by this suite.
  */
 export function readDnat({ key, value }: Element): DnatMapping | undefined {
   const [hostIp, protocolByte, port] = key.length === 3 ? key : [undefined, ...key]
@@ -121,24 +122,27 @@ export function readDnat({ key, value }: Element): DnatMapping | undefined {
   return { protocol, hostPort: u16be.decode(port), hostIp, containerIp, containerPort: u16be.decode(containerPort) }
 }
 
-/** Returns the container's address in an element: the value in a map, the end of the key in a set. */
+/** Returns the container's address in an element: in the value of a map, at the end of the key of a set. */
 export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array | undefined {
   return set.value === undefined ? key.at(-1) : value?.[0]
 }
 
-/** Data of each element beside its comment, for DEL and for others that request the same port. */
+/**
+ * Data that is stored with each element beside its comment. DEL needs it, and so does ADD of another container with the
+ * same port.
+ */
 export interface Note {
-  /** The number of the attachment's elements in both families: a DEL that has found so many has found all. */
+  /** The number of the attachment's elements in both families. DEL is complete when it has found so many. */
   count: number
-  /** It has conditions, and a chain for them. */
+  /** Whether the mapping has conditions, and a chain for them. */
   isConditional: boolean
   /** The prefix length of the container's network. */
   prefix: number
-  /** The path of the container's namespace; undefined when it is too long to be kept. */
+  /** The path of the container's namespace; undefined if it is too long for a note. */
   netns: string | undefined
 }
 
-/** The size of the longest note beside the longest comment. */
+/** The maximum size of a note in bytes, beside the longest comment. */
 const NOTE_BYTES = 120
 const CONDITIONAL = "conditional"
 
@@ -148,10 +152,7 @@ export function encodeNote({ count, isConditional, prefix, netns = "" }: Note): 
   return encodeUtf8(text).length <= NOTE_BYTES ? text : [...fields, ""].join("\t")
 }
 
-/**
- * Returns undefined for other text than that of `encodeNote`: a rule set that `nft` has loaded from a file has no
- * notes.
- */
+/** Parses a note. Returns undefined for any other text. A rule set that `nft` has loaded from a file has no notes. */
 export function decodeNote(text = ""): Note | undefined {
   const [count = "", condition, prefix = "", ...path] = text.split("\t")
   if (!/^\d+$/.test(count) || !/^\d+$/.test(prefix) || path.length === 0) return undefined
@@ -160,8 +161,8 @@ export function decodeNote(text = ""): Note | undefined {
 }
 
 /**
- * Adds all rules in place of those of an earlier build, with the hairpin rules for existing elements and for
- * `prefixes`. Elements stay. Throws `NetlinkError`.
+ * Plans all rules in place of an earlier build's, with the hairpin rules for existing elements and for `prefixes`.
+ * Elements stay. Throws `NetlinkError`.
  */
 export function replaceTable(
   socket: Pick<NetlinkSocket, "dump" | "get">,
@@ -173,8 +174,8 @@ export function replaceTable(
 }
 
 /**
- * Plans the rules that a table lacks, with the hairpin rules for `prefixes`. Returns also for which prefix lengths
- * rules are missing: for all if a shared rule is missing. Throws `NetlinkError`.
+ * Plans the missing rules, with the hairpin rules for `prefixes`. `lacking` are the prefix lengths whose rules are
+ * missing, or "all" if a shared rule is missing. Throws `NetlinkError`.
  */
 export function planRules(
   socket: NetlinkSocket,
@@ -186,13 +187,13 @@ export function planRules(
   return { rules: lacking.map((prefix) => add.rule(layout.hairpinRule(prefix))), lacking }
 }
 
-/** Returns the prefix lengths of networks whose elements need a hairpin rule. */
+/** Returns the prefix lengths for which existing elements need a hairpin rule. */
 function listHairpinPrefixes(socket: Pick<NetlinkSocket, "dump">, { hairpin }: TableLayout): number[] {
   const elements = [hairpin, hairpin.standby].flatMap((set) => findElements(socket, set)?.elements ?? [])
   return elements.flatMap(({ note }) => decodeNote(note)?.prefix ?? [])
 }
 
-/** A host port that is mapped in the kernel, for people and tools. */
+/** A host port that is mapped in the kernel, for listings. */
 export interface PortRule {
   /** "8080/tcp", "203.0.113.1:8080/tcp" */
   readonly hostPort: string
@@ -207,7 +208,8 @@ export interface PortRule {
 }
 
 /**
- * Returns the ports that are mapped by nf_tables, like `nft list map ip cni_hostports ports`. Throws `NetlinkError`.
+ * Returns the host ports that are mapped in nf_tables, like `nft list map ip cni_hostports ports`. Throws
+ * `NetlinkError`.
  */
 export function portRulesIn(socket: Pick<Netfilter, "dump">): PortRule[] {
   return families.flatMap((family) => {

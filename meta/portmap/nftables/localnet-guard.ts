@@ -17,16 +17,16 @@ import { AF_INET } from "../../../pkg/types/mod.ts"
 import { hasLocalnetSetting, isLocalnetOn, isLocalnetOnLink } from "../route-localnet.ts"
 import { canMapPorts, LOCALNET_LINKS, type TableLayout, tableLayout } from "./table.ts"
 
-/** An element of one of the two sets of the table that record the setting. */
+/** A record of an interface in one of the two sets about `route_localnet`. */
 export interface LocalnetEntry {
   set: NamedSet
   link: string
 }
 
 /**
- * Returns the record to add for an interface that needs `route_localnet`: that the setting is off; or that it is on, if
- * it is unknown who has switched it on. Undefined if that is known: the table has a record, or the setting is on for
- * all interfaces, which portmap never does. Throws `NetlinkError`.
+ * Returns the record to add for an interface that needs `route_localnet`: in `localnet_links` if the setting is
+ * disabled, or in `localnet_guarded` if an unknown program has enabled it. Returns undefined if the table has a record,
+ * or if the setting is enabled for all interfaces, which portmap never does. Throws `NetlinkError`.
  */
 export function missingLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
@@ -39,7 +39,7 @@ export function missingLocalnetEntry(
   return isKnown ? undefined : { set: localnetGuarded, link }
 }
 
-/** Returns the same, but undefined for an entry that the table has. Throws `NetlinkError`. */
+/** Returns the result of `missingLocalnetEntry` unless the table already has that record. Throws `NetlinkError`. */
 export function unrecordedLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
   layout: TableLayout,
@@ -49,13 +49,13 @@ export function unrecordedLocalnetEntry(
   return entry && getElement(socket, entry.set, [ifnameValue(entry.link)]) ? undefined : entry
 }
 
-/** Adds an entry, with the set that it needs. */
+/** Plans a record, and the set for it. */
 export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
   return [add.set(set), add.elements(set, [elementOf(link)])]
 }
 
 /**
- * Undoes an entry. If the setting was off and has been enabled since, the entry stays, and the last mapping's DEL
+ * Removes a record. If the setting was disabled and is enabled now, the record stays, and DEL of the last mapping
  * disables the setting. Throws `NetlinkError`.
  */
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
@@ -74,8 +74,8 @@ function addGuards({ table, guards }: TableLayout): Operation[] {
 }
 
 /**
- * Adds the guards alone, for mappings of iptables that switch the setting on for an interface, and records it. A
- * repeated call changes nothing. Removes records of deleted interfaces. Returns the new records; none on a kernel that
+ * Adds only the guards and the record of an interface, for mappings in iptables that enable `route_localnet`. A
+ * repeated call changes nothing. Removes records of deleted interfaces. Returns the new records; none if the kernel
  * cannot guard. Throws `NetlinkError`.
  */
 export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
@@ -95,7 +95,7 @@ export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntr
 }
 
 /**
- * Returns whether the guard is in place, or cannot be added: a kernel may have a part of nf_tables. Throws
+ * Reports whether the guard is in place, or cannot be added because the kernel lacks parts of nf_tables. Throws
  * `NetlinkError`.
  */
 export function isClosed(socket: NetlinkSocket): boolean {
@@ -103,14 +103,17 @@ export function isClosed(socket: NetlinkSocket): boolean {
   return hasRules(socket, table, guards, raw.name) || !canMapPorts(socket, AF_INET)
 }
 
-/** Returns whether the guard is in place with a record of this interface, or cannot be added. Throws `NetlinkError`. */
+/**
+ * Reports whether the guard is in place and the interface is recorded, or the guard cannot be added. Throws
+ * `NetlinkError`.
+ */
 export function isGuarded(socket: NetlinkSocket, link: string): boolean {
   return unrecordedLocalnetEntry(socket, tableLayout(AF_INET), link) === undefined && isClosed(socket)
 }
 
 /**
- * Restores the guard after a flush, for interfaces whose setting is on. Returns whether it was missing. Throws
- * `NetlinkError`.
+ * Restores the guard after a flush, for interfaces that have `route_localnet` enabled. Returns whether it was missing.
+ * Throws `NetlinkError`.
  */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
   if (open.length === 0 || isClosed(socket)) return false
@@ -122,15 +125,17 @@ function elementOf(link: string) {
   return { key: [ifnameValue(link)] }
 }
 
-/** Which interfaces are recorded. */
+/** The recorded interfaces. */
 export interface LocalnetRecord {
-  /** In `localnet_links`: it was off before, and is switched off with the last mapping. */
+  /**
+   * The interfaces in `localnet_links`: the setting was disabled before, and is disabled again with the last mapping.
+   */
   links: readonly string[]
-  /** In `localnet_guarded`: it was on before, and still is. */
+  /** The interfaces in `localnet_guarded` whose setting is still enabled, as it was before. */
   guarded: readonly string[]
 }
 
-/** Reads the record; empty without a table. Throws `NetlinkError`. */
+/** Reads the records; none if the table does not exist. Throws `NetlinkError`. */
 export function readLocalnetRecord(
   socket: Pick<NetlinkSocket, "dump">,
   { localnetLinks, localnetGuarded }: TableLayout,
@@ -140,7 +145,7 @@ export function readLocalnetRecord(
   return { links: namesIn(localnetLinks), guarded: namesIn(localnetGuarded).filter(isLocalnetOnLink) }
 }
 
-/** Adds the table with only the guards and the record of their interfaces. */
+/** Plans a table with only the guards and the records. */
 export function guardOnly(layout: TableLayout, { links, guarded }: LocalnetRecord): Operation[] {
   const { localnetLinks, localnetGuarded } = layout
   if (!localnetLinks || !localnetGuarded) return []

@@ -34,75 +34,78 @@ import {
 } from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, type Family } from "../../../pkg/types/mod.ts"
 
-/** The table of each family. */
+/** The name of the table in each family. */
 export const HOSTPORTS_TABLE = "cni_hostports"
 
-/** The set of interfaces whose `route_localnet` was off before. */
+/** The set of interfaces whose `route_localnet` was disabled before the first mapping. */
 export const LOCALNET_LINKS = "localnet_links"
 
-/** Between the priorities of kube-proxy and firewalld, `dstnat` and `dstnat + 10`. */
+/** An offset between kube-proxy's priority, `dstnat`, and firewalld's, `dstnat + 10`. */
 const AFTER_SERVICES = 5
 
 /**
- * A hostPort gets no traffic of a service: the translating chains run after kube-proxy's, which has `dstnat` in its
- * modes iptables and nftables (pkg/proxy/nftables/proxier.go). The first chain that translates a flow is the last one
- * for it. They run before those of firewalld, `dstnat + 10` (`NFT_HOOK_OFFSET`, firewall/core/nftables.py), so that a
- * published port takes precedence over a forwarded one.
+ * The priority of the translating chains. The first chain that translates a flow decides. Traffic of a service never
+ * reaches a hostPort, because kube-proxy's chains come first: they have priority `dstnat` in modes iptables and
+ * nftables (pkg/proxy/nftables/proxier.go). firewalld's chains come later, with `dstnat + 10` (`NFT_HOOK_OFFSET`,
+ * firewall/core/nftables.py), so a published port overrides a forwarded one.
  */
 export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
- * The bit of conntrack's labels that marks flows translated by a map of this table. Flows of a service may have the
- * same destination, and must not be masqueraded. A label belongs to the connection only, while each bit of a packet's
- * mark is used by some program, decides on routes, and may be restored by others. The last of 128, since names in
- * `connlabel.conf` begin with the first.
+ * The bit of conntrack's labels that marks flows translated by this table. Flows of a service may have the same
+ * destination, but must not be masqueraded. A label has no other effect, while every bit of a packet's mark is used by
+ * some program and may select routes. It is the last of 128 bits, because names in `connlabel.conf` begin with the
+ * first.
  */
 export const MAPPED_LABEL = 127
 
-/** The table of one address family: base chains with a few rules, and the maps and sets that these look into. */
+/** The table of one address family: base chains with a few rules, and the maps and sets that the rules look up. */
 export interface TableLayout {
   family: Family
   table: Table
-  /** The targets of ports of every address of the host. */
+  /** The targets of ports that are mapped on all addresses of the host. */
   ports: SharedSet
-  /** The targets of ports of one address of the host; these go first. */
+  /** The targets of ports that are mapped on one address of the host. These are looked up first. */
   addressPorts: SharedSet
   /**
-   * Mapped flows that need the host's address so that their answers return through it, by the container's address:
-   * those from the container's own network, including itself; IPv4 only, those from 127.0.0.0/8; all.
+   * The containers whose mapped flows need the host's address as source, so that replies return through the host.
+   * `hairpin` is for flows from the container's own network, including itself; `localhost`, IPv4 only, for flows from
+   * 127.0.0.0/8; `everybody` for all flows.
    */
   hairpin: SharedSet
   localhost: SharedSet | undefined
   everybody: SharedSet
-  /** All of these: their elements have owners. */
+  /** The sets and maps above, whose elements have owners. */
   ownedSets: readonly SharedSet[]
-  /** IPv4 only. Interfaces whose `route_localnet` was off before. It is switched off with the last mapping. */
+  /**
+   * IPv4 only: the interfaces whose `route_localnet` was disabled before. It is disabled again with the last mapping.
+   */
   localnetLinks: NamedSet | undefined
   /**
-   * IPv4 only. Interfaces whose `route_localnet` was on before. It is unknown which program switched it on: perhaps a
-   * former ADD, before all rules were flushed. While it is on, `guards` stay. Created with its first element.
+   * IPv4 only: the interfaces whose `route_localnet` was already enabled. It is unknown who enabled it, perhaps an ADD
+   * before all rules were flushed. While it is enabled, `guards` stay. The set is created with its first element.
    */
   localnetGuarded: NamedSet | undefined
-  /**
-   * IPv4 only. Rules that drop the packets that `route_localnet` would admit: packets to 127.0.0.0/8, and packets with
-   * a source address in it.
-   */
+  /** IPv4 only: rules that drop packets that `route_localnet` would admit, to or from 127.0.0.0/8. */
   guards: readonly Rule[]
-  /** The chain of the guards. */
+  /** The chain with `guards`. */
   raw: Chain
-  /** For attachments with conditions: each has a rule here that jumps to its own chain for packets to its ports. */
+  /**
+   * The chain for attachments with conditions. For each, a rule jumps to the attachment's own chain for packets to its
+   * ports.
+   */
   conditions: Chain
   chains: readonly Chain[]
-  /** Those of them that translate: for packets from elsewhere, and for those of the host itself. */
+  /** The chains that translate: packets from other hosts, and packets of the host itself. */
   dnatChains: readonly [prerouting: Chain, output: Chain]
   rules: readonly Rule[]
-  /** The ends of their comments, which the rules of earlier builds have too. */
+  /** The last parts of the rules' comments. Rules of earlier builds have these too. */
   endsOfComments: readonly string[]
-  /** The rule for `hairpin` with networks of this prefix length. There is one for each length in use. */
+  /** Returns the rule for `hairpin` in networks of a prefix length. Each length in use has one. */
   hairpinRule(prefix: number): Rule
 }
 
-/** Any prefix length, for the hairpin rule of a dry run. */
+/** The prefix length of the hairpin rule in a dry run. Any would do. */
 const SAMPLE_PREFIX = 24
 
 /** `RTN_LOCAL`: an address of the host. */
@@ -110,7 +113,7 @@ const LOCAL = Uint8Array.of(2, 0, 0, 0)
 /** 127.0.0.0 */
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
-/** The layout of a family: one value for all calls, so that its objects are encoded once. */
+/** Returns the layout of a family. It is the same object for all calls, so that its objects are encoded only once. */
 export function tableLayout(family: Family): TableLayout {
   return layouts[family]
 }
@@ -152,8 +155,8 @@ function makeLayout(family: Family): TableLayout {
   const toEverybody = [isMapped, matchSet([destination], "==", everybody), masquerade]
   const toOne = dnatMap([destination, ...hostPort], addressPorts, MAPPED_LABEL)
   const toAll = dnatMap(hostPort, ports, MAPPED_LABEL)
-  // A rule is known by its comment. These end as in builds before the label, which so take the table for theirs after a
-  // way back.
+  // Rules are identified by their comments. These end like those of earlier builds, which set no label, so that after a
+  // downgrade such a build recognizes the table.
   const rules: Rule[] = [
     { chain: prerouting, statements: toHost, comment: "after services, from elsewhere" },
     { chain: output, statements: toHost, comment: "after services, from the host itself" },
@@ -167,8 +170,8 @@ function makeLayout(family: Family): TableLayout {
     const notLoopback = match(fields.inputInterface, "!=", ifnameValue("lo"))
     const toLoopback = matchPrefix(destination, "==", LOOPBACK, 8)
     const fromLoopback = matchPrefix(source, "==", LOOPBACK, 8)
-    // Every packet passes these rules. One byte of the header decides for most packets, which is cheaper than an
-    // interface's name.
+    // Every packet traverses these rules. For most packets one byte of the header decides, which is cheaper than
+    // comparing the interface's name first.
     const guard = (statement: Statement, comment: string) =>
       guards.push({ chain: raw, statements: [statement, notLoopback, verdict("drop")], comment })
     guard(toLoopback, "route_localnet would let them in")
@@ -206,12 +209,12 @@ function makeLayout(family: Family): TableLayout {
   }
 }
 
-/** Returns how the rule's comment ends: those of earlier builds had nothing before. */
+/** Returns the last part of a rule's comment. The comments in earlier builds had only that part. */
 function endOfComment({ comment = "" }: Rule): string {
   return comment.replace(/^(after services|mapped here), /, "")
 }
 
-/** Removes the chains of an earlier build with another priority, for `addTable`. Throws `NetlinkError`. */
+/** Plans the removal of an earlier build's chains with another priority, before `addTable`. Throws `NetlinkError`. */
 export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains }: TableLayout): Operation[] {
   const isOld = (chain: Chain) => {
     const base = findBase(socket, chain)
@@ -223,8 +226,8 @@ export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains
 }
 
 /**
- * Adds the whole table, with hairpin rules for these prefix lengths. Existing objects stay, except for rules in our
- * chains that are not ours. Call `removeOldChains` before it.
+ * Plans the whole table, with hairpin rules for these prefix lengths. Existing objects stay, except for unknown rules
+ * in our chains. `removeOldChains` must come first.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   return withEncoded(tableOperations(layout, hairpinPrefixes), encodedTables[layout.family])
@@ -249,20 +252,20 @@ const encodedTables = {
 }
 
 /**
- * Adds a chain that translates. The kernel refuses the transaction if an earlier build created the chain with another
- * priority.
+ * Plans a translating chain. The kernel refuses the transaction if an earlier build created it with another priority.
  */
 export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
   return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
 }
 
-/** Returns the required rules, with the hairpin rule of this prefix length if one is given. */
+/** Returns the required rules, including the hairpin rule of this prefix length if given. */
 export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix: number | undefined): readonly Rule[] {
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
 /**
- * Returns whether all rules are in place and in force: the kernel keeps chains and sets as long as a rule needs them.
+ * Reports whether all rules exist and are in force. Chains and sets need no check, because the kernel keeps those that
+ * rules use.
  */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
@@ -272,7 +275,7 @@ export function isComplete(
   return hasRules(socket, layout.table, requiredRules(layout, hairpinPrefix))
 }
 
-/** Returns the same, also for the rules of an earlier build. */
+/** Reports whether all rules exist and are in force, in the form of this or an earlier build. */
 export function isCompleteAsEver(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   { table, endsOfComments, hairpinRule }: TableLayout,
@@ -284,9 +287,9 @@ export function isCompleteAsEver(
 }
 
 /**
- * Returns whether this kernel supports what `addHostports` needs for a family: nf_tables with NAT, `fib` and
- * conntrack's labels. Tries it by `dryRun` if no port is mapped yet. Throws `EPERM` without CAP_NET_ADMIN, and errors
- * that are not an answer of the kernel.
+ * Reports whether this kernel supports what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack
+ * labels. If no port is mapped yet, it tries this by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and other errors
+ * that do not answer the question.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)

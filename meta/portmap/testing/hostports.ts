@@ -23,7 +23,7 @@ export interface Group {
   readonly elements: readonly Element[]
 }
 
-/** The mappings of this owner at addresses such as "10.1.0.2/16". */
+/** Returns the mappings of this owner for addresses such as "10.1.0.2/16". */
 export function specOf(
   owner: Owner,
   addresses: readonly string[],
@@ -48,12 +48,12 @@ export function specOf(
   }
 }
 
-/** The elements of its ADD, by set. */
+/** Returns the elements that ADD adds, by set. The arguments are those of `specOf`. */
 export function made(...of: Parameters<typeof specOf>): Group[] {
   return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
 }
 
-/** Returns these elements, waiting at the given position. */
+/** Returns the elements as standby elements at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
@@ -62,7 +62,8 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
 }
 
 /**
- * All rules of the tables by their comments, with the hairpin rules of these prefix lengths; the first one's is last.
+ * Returns all rules of the tables, which are identified by comments, with hairpin rules for these prefix lengths. The
+ * rule for the first length is last.
  */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
@@ -79,7 +80,7 @@ export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   )
 }
 
-/** The elements of ADDs of this many other containers, one port each. */
+/** Returns the elements that ADDs of many other containers add, one port each. */
 export function others(count: number): Group[] {
   return Array.from({ length: count }, (_, n) => {
     const address = `10.1.${1 + (n >> 8)}.${n & 255}/16`
@@ -87,7 +88,7 @@ export function others(count: number): Group[] {
   }).flat()
 }
 
-/** A rule set of all this, in tables that have every set. */
+/** Returns a rule set with these elements, in tables that have every set. */
 export function ruleSet(...groups: readonly Group[]): RuleSet {
   const families = new Set(groups.map(({ set }) => set.table.family))
   const layouts = [tableLayout(AF_INET), tableLayout(AF_INET6)].filter(({ table }) => families.has(table.family))
@@ -105,12 +106,12 @@ export function ruleSet(...groups: readonly Group[]): RuleSet {
   }
 }
 
-/** The inputs of a deletion; `isNeeded`: whether iptables needs route_localnet. */
+/** Returns the inputs of a deletion. `isNeeded` is the result of `isLocalnetNeeded`. */
 export function contextOf(kernel: RuleSetKernel, isNeeded = false): DeleteContext {
   return { socket: kernel.socket, isLocalnetNeeded: () => isNeeded }
 }
 
-/** "8080/tcp to 10.1.0.2:80" for each. */
+/** Formats mappings: "8080/tcp to 10.1.0.2:80". */
 export function printed(found: readonly DnatMapping[]): string[] {
   return found.map((one) => `${printHostPort(one)} to ${formatIp(one.containerIp)}:${one.containerPort}`)
 }
