@@ -88,15 +88,12 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
   }
 }
 
-/**
- * Checks the length limit of `iptables`. Upstream's chains and built-in chains are refused, because jumps would form
- * loops.
- */
+/** Checks that `iptables` accepts the name of a chain, which limits its length and characters. */
 function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
 }
 
-/** Checks firewalld's rules for names of zones. Other characters must not get into messages and notes. */
+/** Checks the name of a zone. Control characters must not get into messages and notes; firewalld accepts even fewer. */
 function checkZoneName(name: string): string | undefined {
   return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

@@ -155,7 +155,7 @@ function checkConditionWord(text: string): string | undefined {
   return /[\n\r\0;]/.test(text) ? undefined : text
 }
 
-/** Parses `hostIP`. An empty text means no address, as in upstream. */
+/** Checks `hostIP`, an address. An empty text means no address, as in upstream. */
 function checkHostIp(text: string): unknown {
   return text === "" ? text : parseIp(text)
 }

@@ -33,15 +33,15 @@ import type { BridgeConfig } from "./config.ts"
 import { noVlanFiltering, requireVlanFiltering } from "./vlan-filtering.ts"
 import { needsFiltering } from "./vlans.ts"
 
-/** <linux/netdevice.h>, as /sys prints it */
+/** The assignment type of a MAC that was set explicitly, <linux/netdevice.h>, as /sys prints it. */
 const NET_ADDR_SET = "3"
 
 /**
  * Creates the configured bridge if it does not exist. Brings it up with a fixed MAC, promiscuous if configured, and
  * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. A failed ADD leaves
- * the bridge, because another container may be about to join it. Throws `CniError` if the name belongs to another kind
- * of link, or to a bridge without `vlan_filtering` while the configuration has VLANs. `seen` is the bridge that the
- * caller found. If it was removed since, changing it fails with `ENODEV`.
+ * the bridge, because another container may be about to join it. Throws `CniError` if a link of another kind has the
+ * name, or if the configuration has VLANs and the bridge has no `vlan_filtering`. `seen` is the bridge that the caller
+ * found. If it was removed since, changing it fails with `ENODEV`.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Link): Link {
   const existing = seen ?? claimBridgeName(host, config.bridge)
@@ -65,8 +65,8 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Lin
 }
 
 /**
- * Returns the link with the bridge's name. First restores the name of a device that a container gave this name and that
- * the kernel moved to the host.
+ * Returns the link with the bridge's name. If that is a device that the kernel returned from a container with this
+ * name, first restores the device's own name.
  */
 export function claimBridgeName(host: RouteSocket, name: string): Link | undefined {
   const found = findLink(host, name)
@@ -75,7 +75,7 @@ export function claimBridgeName(host: RouteSocket, name: string): Link | undefin
   return findLink(host, name)
 }
 
-/** Throws `CniError` for a link that cannot be the bridge of the configuration. */
+/** Throws `CniError` if a link cannot be the configured bridge. */
 export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): void {
   if (link.kind !== "bridge") {
     throw new CniError(Code.InvalidNetworkConfig, `"${link.name}" already exists but is not a bridge`, {
@@ -86,8 +86,8 @@ export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): 
 }
 
 /**
- * Creates the bridge, unless another container's ADD was faster. Sets no MAC, because a bridge that is created with one
- * has no carrier, and so no link-local address until a port has a carrier.
+ * Creates the bridge. If another ADD has created it in the meantime, that is not an error. Sets no MAC: a bridge that
+ * is created with a MAC has no carrier, and no link-local address, until a port has a carrier.
  */
 function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): void {
   const filtering = needsFiltering(vlans)
@@ -98,13 +98,13 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
     if (filtering && isErrno(error, "EOPNOTSUPP")) throw noVlanFiltering(bridge, error)
     throw new CniError(Code.Internal, `Cannot create bridge "${bridge}"`, { cause: error })
   }
-  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // its address is random, and duplicate detection would delay traffic for a second
+  tryWriteSysctl(`net/ipv6/conf/${bridge}/accept_dad`, "0") // the address is random, and duplicate address detection would delay traffic by a second
 }
 
 /**
- * Whether the bridge's MAC was set explicitly, even to the same value. Otherwise it follows the lowest MAC of the
- * ports, and containers lose their gateway when a port is added or removed. False if /sys is unreadable or belongs to
- * another namespace. If it were set again, the kernel would drop all neighbors on the bridge.
+ * Reports whether the bridge's MAC was set explicitly, even to the same value. Otherwise it follows the lowest MAC of
+ * the ports, and containers lose their gateway when a port is added or removed. Setting a fixed MAC again would drop
+ * all neighbors on the bridge. Returns false if /sys is unreadable or is of another namespace.
  */
 function isMacFixed({ name, mac }: Link): boolean {
   return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET
@@ -118,7 +118,7 @@ function readLinkAttribute(name: string, file: string): string {
   return decodeUtf8(bytes ?? new Uint8Array()).trim()
 }
 
-/** Returns a locally administered unicast address. */
+/** Returns a random locally administered unicast MAC. */
 export function randomMac(): string {
   const bytes = randomBytes(6)
   bytes[0] = ((bytes[0] ?? 0) & 0xfc) | 0x02
@@ -126,8 +126,8 @@ export function randomMac(): string {
 }
 
 /**
- * Adds a gateway address to the bridge. A failed ADD leaves it with the bridge. An address of an overlapping network
- * conflicts: `force` replaces it, otherwise it is an error. Throws `CniError`.
+ * Adds a gateway address to the bridge. A failed ADD leaves the address on the bridge. An address of an overlapping
+ * network conflicts: with `force` it is replaced, otherwise this throws `CniError`.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean): void {
   const { isThere, conflicting } = requireRoomFor(host, bridge, gateway, force)
@@ -138,8 +138,8 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
 }
 
 /**
- * Finds out whether the bridge already has a gateway address, and which of its addresses conflict. Throws `CniError` if
- * some conflict and must not be replaced.
+ * Looks for a gateway address on the bridge, and for addresses that conflict with it. Throws `CniError` if addresses
+ * conflict and `force` is not set.
  */
 export function requireRoomFor(
   host: RouteSocket,
@@ -162,15 +162,15 @@ export function requireRoomFor(
 }
 
 /**
- * Enables IPv6, which may be disabled for new links, or for all links. On a kernel without IPv6, adding the address
- * throws the error.
+ * Enables IPv6 on a link, because the host may disable it for new links or for all. On a kernel without IPv6, adding
+ * the address throws instead.
  */
 function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (findSysctl(setting) === "1") tryWriteSysctl(setting, "0")
 }
 
-/** Adds an address, unless another container's ADD was faster. */
+/** Adds an address to the bridge. If another ADD has added it in the meantime, that is not an error. */
 function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): void {
   try {
     addAddress(host, bridge, { ...gateway, noDad: true })

@@ -13,15 +13,15 @@ interface EarlierInterface {
   prevResult: Result
   /** The container's interface. */
   link: Link
-  /** The host's interface of the pair. */
+  /** The host's end of the pair. */
   port: Link
 }
 
 /**
  * Makes the host's interface of an earlier plugin of the chain a port of the bridge, with all configured port settings,
- * instead of creating a veth pair. Returns the earlier result with the bridge appended (CONVENTIONS, "chaining"). The
- * earlier plugin assigns addresses. Returns undefined if the container's interface does not exist yet, or is already on
- * the bridge, as in a repeated ADD. Throws code 7 if none or several interfaces match.
+ * instead of creating a veth pair. The earlier plugin assigns addresses. Returns the earlier result with the bridge
+ * appended (CONVENTIONS, "chaining"). Returns undefined if the container's interface does not exist yet, or is already
+ * on the bridge, as in a repeated ADD. Throws code 7 if no interface or several interfaces match.
  */
 export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig): Result | undefined {
   const earlier = findEarlierInterface(attaching, config)
@@ -40,7 +40,7 @@ export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig)
   }
   const accepted = refuseRouterAdvertisements(port.name)
   undo.defer(`ignore routers on "${port.name}"`, () => restoreAcceptRa(port.name, accepted))
-  // Down while it joins, so that no frame passes before it has its VLANs.
+  // The port is down while it joins, so that no frame passes before its VLANs are set.
   const isUp = (port.flags & IFF_UP) !== 0
   setLink(host, port, { up: false })
   undo.defer(`take "${port.name}" down`, () => setLink(host, port, { up: isUp }))
@@ -69,7 +69,9 @@ function findEarlierInterface(sides: Sides, { bridge }: BridgeConfig): EarlierIn
   })
 }
 
-/** Returns the peer of the container's interface, or else every host interface of the result except bridges. */
+/**
+ * Returns the host's end of the container's interface, or else every host interface of the result that is not a bridge.
+ */
 export function portsOf(
   { host, sandbox }: Pick<Sides, "host" | "sandbox">,
   interfaces: readonly Interface[],
@@ -83,7 +85,7 @@ export function portsOf(
   })
 }
 
-/** Refuses keys about addresses, which the container already has. */
+/** Throws code 7 for keys about addresses, because the container already has addresses. */
 function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig): void {
   const key = ipam ? "ipam" : isGateway ? "isGateway" : ipMasq ? "ipMasq" : undefined
   if (key === undefined) return
@@ -93,8 +95,8 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
 }
 
 /**
- * Removes an earlier plugin's interface from the bridge, if it still exists. If the result begins with the bridge, this
- * plugin created the interface. Throws `NetlinkError`.
+ * Removes the host's interface of an earlier plugin from the bridge if it still exists. Does nothing if the result
+ * begins with the bridge: then this plugin created the interface. Throws `NetlinkError`.
  */
 export function leaveBridge({ network }: Call, { bridge }: BridgeConfig, owner: Owner): void {
   const { prevResult } = network

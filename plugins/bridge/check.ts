@@ -30,7 +30,7 @@ import { requireVlanFiltering } from "./vlan-filtering.ts"
 import { findProblem, type VlanGateway } from "./vlan-gateway.ts"
 import { needsFiltering, planPort, type VlanConfig } from "./vlans.ts"
 
-/** Checks the bridge, its port's settings, routes, gateway addresses, forwarding, and the MAC check. */
+/** Checks the bridge, its port's settings, the gateway addresses, forwarding, and the check of source MACs. */
 export function checkBridge(checking: Checking, config: BridgeConfig): void {
   const { owner, host, sandbox, filter, link, recorded } = checking
   const { prevResult } = recorded
@@ -53,8 +53,8 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
 }
 
 /**
- * Returns the host's interface that an earlier plugin of the chain created. Interfaces of this plugin have their owner
- * as alias.
+ * Returns the host's interface that an earlier plugin of the chain created. It is recognized by its alias: our own
+ * interfaces have the owner as alias.
  */
 function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | undefined {
   const ours = ownerComment(sides.owner)
@@ -62,7 +62,7 @@ function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | und
 }
 
 /**
- * Checks that the bridge is as ADD reported and left it. Does not compare its MTU, which follows those of its ports.
+ * Checks that the bridge is as recorded in ADD's result. Its MTU is not compared, because it follows the ports' MTUs.
  * Throws `CniError`.
  */
 export function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
@@ -92,8 +92,8 @@ function checkVlanGateway(host: RouteSocket, gateway: VlanGateway, prevResult: R
 }
 
 /**
- * Compares a bridge port with ADD's settings: its owner, its state, and all configured settings. Throws a `CniError`
- * that names the first difference, expected and found.
+ * Checks a bridge port's owner, state and configured settings. Throws `CniError` with the expected and the found value
+ * of the first difference.
  */
 export function checkPort(
   host: NetlinkSocket,
@@ -113,7 +113,7 @@ export function checkPort(
   checkVlans(host, port, config.vlans)
 }
 
-/** Checks that the port has the planned VLANs, and no others unless the bridge's default VLAN was to stay. */
+/** Checks that the port is in the planned VLANs, and in no others unless it stays in the bridge's default VLAN. */
 function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)
   if (plan.length === 0) return
@@ -125,7 +125,7 @@ function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
   throw mismatch(`VLANs of port "${port.name}"`, describeVlans(plan), describeVlans(found))
 }
 
-/** Returns each VLAN with its flags, because the kernel chooses the ranges. */
+/** Returns each VLAN with its flags as text. Ranges cannot be compared, because the kernel forms its own. */
 function expand(ranges: readonly VlanRange[]): string[] {
   const ids = ({ first, last }: VlanRange) => Array.from({ length: last - first + 1 }, (_, at) => first + at)
   return ranges.flatMap((range) => ids(range).map((id) => `${id} ${range.pvid ?? false} ${range.untagged ?? false}`))

@@ -15,10 +15,10 @@ import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, IFNAMSIZ, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans } from "./vlans.ts"
 
-/** A number that may be a VLAN. `parseVlans` decides which are valid. */
+/** A field for a number that may be a VLAN ID. `parseVlans` decides which numbers are valid. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const bridgeFields = {
   ...interfaceKeys,
   ...masqueradeKeys,
@@ -41,7 +41,9 @@ export const bridgeFields = {
   disableContainerInterface: off,
 } as const satisfies Fields
 
-/** The descriptions of the keys, for the page, the schema and the manual page. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const bridgeKeyDocs: readonly KeyDoc[] = [
   { paths: ["bridge"], default: "`cni0`", meaning: "the bridge; created if it does not exist, and never removed" },
   {
@@ -133,12 +135,12 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The validated configuration of a bridge attachment. */
+/** The checked configuration of a bridge attachment. */
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
 /**
- * Reads the configuration. DEL and GC treat invalid values as absent. Throws code 7 that names the key, or code 4 for
- * `CNI_ARGS`.
+ * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
+ * for `CNI_ARGS`.
  */
 export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { verb } = call
@@ -163,10 +165,10 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
     ...read,
     ...common,
     isGateway,
-    /** A container with addresses and the host as its router must not accept a neighbor's router advertisements. */
+    /** A container with addresses and the host as its router must ignore router advertisements from its neighbors. */
     acceptRa: read.acceptRa ?? (isGateway && ipam ? false : undefined),
     vlans,
-    /** The host's interface in the VLAN. Undefined if the bridge itself has the gateway addresses. */
+    /** The name of the host's interface in the VLAN; undefined if the bridge itself has the gateway addresses. */
     vlanGateway: isGateway && ipam && vlans.native !== 0 ? gatewayName(read.bridge, vlans.native) : undefined,
     hasRules: (read.ipMasq && ipam !== undefined) || read.macspoofchk,
   }

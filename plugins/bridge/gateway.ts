@@ -17,9 +17,9 @@ import type { BridgeConfig } from "./config.ts"
 export const CONTAINER_INDEX = 2
 
 /**
- * Completes the IPAM plugin's result: addresses belong to the container's interface. With `isGateway` each has a
+ * Completes the IPAM plugin's result: the addresses name the container's interface. With `isGateway` each has a
  * gateway, by default the network's first address. With `isDefaultGateway` each family has a default route. The
- * configuration's DNS replaces the IPAM plugin's. Throws `CniError` if a network has no free address for a gateway.
+ * configuration's DNS replaces the IPAM plugin's. Throws `CniError` if a network is too small for a gateway.
  */
 export function completeResult(leased: Result, config: BridgeConfig): Result {
   const ips: IpConfig[] = []
@@ -37,8 +37,8 @@ export function completeResult(leased: Result, config: BridgeConfig): Result {
 }
 
 /**
- * Returns the gateway addresses of the bridge: each address's gateway with the address's prefix length, without
- * duplicates.
+ * Returns the gateway addresses for the bridge without duplicates. Each has the prefix length of the address that uses
+ * it.
  */
 export function gatewaysOf(result: Pick<Result, "ips">): Cidr[] {
   const gateways: Cidr[] = []

@@ -47,7 +47,7 @@ export const bridge = defineInterfacePlugin<BridgeConfig, Link | undefined>({
   restore: restoreBridges,
 })
 
-/** Returns the bridge if it exists. Throws `CniError` for a link that ADD cannot use as its bridge. */
+/** Returns the bridge; undefined if it does not exist. Throws `CniError` if ADD cannot use the link with its name. */
 function findUsableBridge({ host }: Attaching, config: BridgeConfig): Link | undefined {
   const found = claimBridgeName(host, config.bridge)
   if (found) requireBridge(found, config)
@@ -62,7 +62,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const link = getLink(inside, ifName)
   if (config.macspoofchk) new SpoofCheck(filter).add({ owner, port, mac: link.mac }, undefined, undo, call.log)
   refuseRouterAdvertisements(port)
-  setLink(host, port, { up: true }) // frames can pass from here on
+  setLink(host, port, { up: true }) // frames can pass from now on
   const { disableContainerInterface, enabledad, acceptRa } = config
   const result = lease()
   if (!disableContainerInterface)
@@ -76,12 +76,12 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const gatewayLink = vlan ? ensureVlanGateway(host, vlan) : bridge
   for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress)
   const interfaces = [
-    describeInterface(getLink(host, bridge.index)), // after the port joined, because an address that is not fixed may follow the port
+    describeInterface(getLink(host, bridge.index)), // after the port has joined: a MAC that is not fixed may follow the port's
     describeInterface(portLink),
     { ...describeInterface(link), sandbox: netns },
     ...(vlan ? [describeInterface(gatewayLink)] : []),
   ]
-  for (const family of familiesOf(gateways)) enableForwarding(family) // at the end, because it is never undone
+  for (const family of familiesOf(gateways)) enableForwarding(family) // last, because it is never undone
   return interfaces
 }
 
@@ -89,7 +89,7 @@ function familiesOf(gateways: readonly { ip: Uint8Array }[]): Set<Family> {
   return new Set(gateways.map(({ ip }) => familyOf(ip)))
 }
 
-/** Checks that the bridge and the VLAN's gateway, if they exist, are usable for ADD. */
+/** Checks that ADD can use the bridge and the interface in the VLAN, if they exist. */
 function requireLinks({ host, filter }: Pick<Sides, "host" | "filter">, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).requireUsable()
   const bridge = findLink(host, config.bridge)

@@ -35,8 +35,8 @@ type Ours = RestorableInterface<BridgeConfig>
 type Restoring = RestoringInterfaces<BridgeConfig>
 
 /**
- * Restores bridges with their MAC, gateway addresses and ports, forwarding, and the MAC check. A port that is on
- * another bridge now stays there.
+ * Restores bridges with their MACs, gateway addresses and ports, forwarding, and the checks of source MACs. A port that
+ * is now on another bridge stays there.
  */
 export function restoreBridges(restoring: Restoring): void {
   const ends = new HostEnds(restoring.host)
@@ -72,7 +72,10 @@ interface Placed {
   readonly port: Link
 }
 
-/** Restores one bridge and its objects. Restores nothing else if the bridge cannot be created. Throws `CniError`. */
+/**
+ * Restores one bridge with its ports and addresses. If the bridge cannot be created, restores nothing else. Throws
+ * `CniError`.
+ */
 function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
   const { host, isDry, tell } = restoring
   const newest = placed.at(-1)?.one
@@ -104,7 +107,7 @@ function attempt({ refuse }: Ours, act: () => void): void {
   }
 }
 
-/** Describes the lost properties of a bridge, or returns undefined if nothing is lost. */
+/** Describes the lost settings of a bridge; undefined if none is lost. */
 function lostOf(link: Link | undefined, { bridge, promiscMode }: BridgeConfig): string | undefined {
   if (!link) return `bridge "${bridge}"`
   const isUp = (link.flags & IFF_UP) !== 0
@@ -123,7 +126,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
   const expected = config.mtu === undefined ? config : { ...config, mtu: undefined }
   if (bridge && isWhole(() => checkPort(host, { bridge, port }, owner, expected)) && !accepts) return
   if (bridge && !isDry) {
-    // Down while it joins, so that no frame passes before it has its settings.
+    // The port is down while it joins, so that no frame passes before its settings apply.
     const isGuarded = config.portIsolation || config.macspoofchk || planPort(config.vlans).length > 0
     if (isGuarded) setLink(host, port, { up: false })
     if (master !== bridge.index) setLink(host, port, { master: bridge.index })
@@ -137,9 +140,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
   tell(`port "${port.name}" of bridge "${config.bridge}"`)
 }
 
-/**
- * Returns the host's gateway addresses for these containers without duplicates, with an attachment of their interface.
- */
+/** Returns the containers' gateway addresses without duplicates, each with an attachment that uses it. */
 function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   const found = new Map<string, [Cidr, Placed]>()
   for (const each of oneForEach(placed, ({ one }) => one)) {
@@ -150,7 +151,7 @@ function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   return new Map(found.values())
 }
 
-/** Returns one attachment for each distinct gateway configuration. Nearly all containers of a bridge have the same. */
+/** Returns one attachment for each distinct gateway configuration. Nearly all containers of a bridge share one. */
 function oneForEach<T>(all: readonly T[], attachmentOf: (each: T) => Ours): T[] {
   const wordsOf = ({ config, recorded: { ips, addresses } }: Ours) => {
     const gateways = ips.map(({ gateway }, at) => `${gateway}/${addresses[at]?.prefix}`)

@@ -20,7 +20,7 @@ import {
   withEncoded,
 } from "../../pkg/nftables/mod.ts"
 
-/** A bridge port by which a container's frames arrive, and their only allowed source MAC. */
+/** A bridge port with the only source MAC that its container may use. */
 export interface GuardedPort {
   /** The name of the host's end of the pair. */
   port: string
@@ -34,7 +34,7 @@ export const table: Table = {
   comment: "CNI: elements are commented network/containerID/ifname",
 }
 
-/** <linux/netfilter_bridge.h>, the bridge family's "dstnat" */
+/** The priority "dstnat" of the family bridge, <linux/netfilter_bridge.h>. */
 const NF_BR_PRI_NAT_DST_BRIDGED = -300
 
 export const chain: Chain = {
@@ -43,7 +43,7 @@ export const chain: Chain = {
   base: { type: "filter", hook: "prerouting", priority: NF_BR_PRI_NAT_DST_BRIDGED, policy: "accept" },
 }
 
-/** The checked ports. Other ports of a bridge may send from any MAC. */
+/** The checked ports. Frames from other ports of a bridge may have any source MAC. */
 export const guarded: NamedSet = { table, name: "guarded", key: [dataTypes.ifname], comment: "ports of containers" }
 
 /** The allowed source MAC of each checked port. */
@@ -54,7 +54,7 @@ export const allowed: NamedSet = {
   comment: "the source MAC of each",
 }
 
-/** The only rule for all ports of a namespace's bridges, which looks up the sets. */
+/** The only rule. It serves all ports of all bridges in the namespace by looking up the sets. */
 export const rule: Rule = {
   chain,
   statements: [
@@ -75,13 +75,15 @@ export function allowedElement(port: GuardedPort, comment: string): Element {
   return { key: [ifnameValue(port.port), mac.encode(port.mac)], comment }
 }
 
-/** The found elements. Undefined if the set does not exist. */
+/** The elements that were found in both sets; undefined if a set does not exist. */
 export interface SpoofCheckElements {
   guarded: FoundElements | undefined
   allowed: FoundElements | undefined
 }
 
-/** Plans the elements for a port if all other objects exist. The kernel refuses them if the port already has one. */
+/**
+ * Plans the elements for a port if all other objects exist. The kernel refuses them if the port already has elements.
+ */
 export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
   return [
     create.elements(guarded, [guardedElement(port, comment)]),
@@ -90,8 +92,8 @@ export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
 }
 
 /**
- * Plans the missing objects that guard a port: table, chain, sets, rule, and the elements. Removes other elements of
- * the port, which has one owner and one MAC.
+ * Plans the missing objects for a port: table, chain, sets, rule and elements. Other elements of the port are removed,
+ * because a port has one owner and one MAC.
  */
 export function planGuard(
   found: SpoofCheckElements & { isComplete: boolean },
@@ -105,7 +107,7 @@ export function planGuard(
   ]
 }
 
-/** Plans everything except elements. Existing objects stay, except foreign rules in the chain. */
+/** Plans everything except elements. Existing objects stay, except for unknown rules in the chain. */
 export function skeleton(): Operation[] {
   return withEncoded(skeletonOperations, encodedSkeleton)
 }
@@ -129,12 +131,12 @@ function replace(set: NamedSet, found: FoundElements | undefined, element: Eleme
   ]
 }
 
-/** Whether two elements of one set have the same key and owner. */
+/** Reports whether two elements of a set have the same key and owner. */
 export function isSame(a: Element, b: Element): boolean {
   return String(a.key) === String(b.key) && a.comment === b.comment
 }
 
-/** Plans the removal of elements whose comment `isStale`. Removes the whole table with the last element. */
+/** Plans the removal of elements whose owner `isStale`. The table is removed with its last element. */
 export function planUnguard(found: SpoofCheckElements, isStale: (comment: string) => boolean): Operation[] {
   const groups = [
     { set: guarded, stale: staleIn(found.guarded, isStale) },

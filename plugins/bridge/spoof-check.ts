@@ -65,11 +65,11 @@ const feature: Feature<GuardSpec> = {
 }
 
 /**
- * The check that a container's frames have its own MAC as source (`macspoofchk`), in the thread's namespace. It has
- * only one backend.
+ * Checks that frames from a container have its own MAC as source (`macspoofchk`), by rules in the thread's namespace.
+ * nf_tables is the only backend.
  */
 export class SpoofCheck extends OwnedRules<GuardSpec> {
-  /** `filter` is undefined on a kernel without nf_tables. */
+  /** `filter` is undefined if the kernel has no nf_tables. */
   constructor(filter: Filter<Netfilter> | undefined) {
     super(feature, filter, {
       nftables: filter && new NftablesSpoofCheck(filter),
@@ -81,16 +81,19 @@ export class SpoofCheck extends OwnedRules<GuardSpec> {
 class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpec> {
   protected readonly table = table.name
 
-  /** Tests with a dry run if no port is guarded yet. Throws `EPERM` without CAP_NET_ADMIN. */
+  /**
+   * Reports whether the kernel supports the rules. If no port is guarded yet, this tries them in a dry run. Throws
+   * `EPERM` without CAP_NET_ADMIN.
+   */
   isUsable(): boolean {
     const { socket } = this
     return dryRun(socket, table, () => (isComplete(socket) ? [] : skeleton()))
   }
 
   /**
-   * Drops frames from any other MAC at a bridge port, in one transaction: `nft add element bridge cni_spoofcheck
+   * Drops frames with any other source MAC at a bridge port, in one transaction: `nft add element bridge cni_spoofcheck
    * guarded { "veth0" comment "network/containerID/ifname" }` and `… allowed { "veth0" . 0a:00:00:00:00:01 comment …
-   * }`, with missing table, chain, sets and rule. Call it before the port forwards. Throws `NetlinkError`.
+   * }`, with missing table, chain, sets and rule. Call this before the port forwards. Throws `NetlinkError`.
    */
   add({ owner, ...port }: GuardSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
@@ -99,7 +102,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
     if (!isThere) onMissingRules()
     const planMissing = () =>
       planGuard({ isComplete: isComplete(socket), ...find(socket, [ifnameValue(port.port)]) }, port, comment)
-    // Refused if the port has elements.
+    // The kernel refuses these operations if the port already has elements.
     const quick = isThere ? planNewGuard(port, comment) : undefined
     const change = () => commitQuickly(socket, quick, planMissing)
     undo.defer("check source MACs", () => this.takeBack(owner), change)
@@ -123,7 +126,8 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
 }
 
 /**
- * Whether the chain has exactly our rule, and is active. The kernel keeps chain and sets as long as a rule needs them.
+ * Reports whether the chain has only our rule, and the table is active. Sets need no check, because the kernel keeps
+ * those that the rule uses.
  */
 function isComplete(socket: Pick<Netfilter, "dump" | "get">): boolean {
   const [only, ...more] = listRules(socket, chain)
@@ -147,19 +151,19 @@ function missing(owner: string, expected: string, found: string): CniError {
 }
 
 /**
- * The place of the spoof check of the Go suite's bridge plugin: a rule for each port, and two chains that it jumps to.
+ * The chain in which the Go suite's bridge plugin adds a rule for each port. The rule jumps to a chain of that port.
  */
 const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "PREROUTING" }
 
 /**
- * The spoof check of the Go suite, so that a node can change suites with running containers. Its comments name no
- * network, so GC cannot identify stale rules.
+ * The rules that the Go suite's bridge plugin added. A node can change suites while containers run. The rules' comments
+ * name no network, so GC cannot recognize stale ones.
  */
 class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
   protected readonly table = upstreamChain.table.name
 
   /**
-   * Throws `CniError` unless frames of the port reach a chain that drops those from another MAC. Also throws
+   * Checks that frames of the port reach a chain that drops any other source MAC. Throws `CniError` if they do not, and
    * `NetlinkError`.
    */
   check({ owner, port, mac: address }: GuardSpec): void {
@@ -173,14 +177,16 @@ class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
     if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "none, or others")
   }
 
-  /** Removes the rules. Table and base chain stay, as the Go suite's own DEL leaves them. Throws `NetlinkError`. */
+  /**
+   * Removes the rules of an owner. Table and base chain stay, as after the Go suite's own DEL. Throws `NetlinkError`.
+   */
   remove(owner: Owner): void {
     const { socket } = this
     const comment = `macspoofchk-${upstreamId(owner)}`
     atomically(socket, () => {
       const rules = listRules(socket, upstreamChain, [encodeUtf8(comment)]).filter((rule) => rule.comment === comment)
       const left = upstreamChains(owner).filter((chain) => hasChain(socket, chain))
-      // A chain can be deleted when it is empty and no rule jumps to it.
+      // The kernel deletes a chain only if it is empty and no rule jumps to it.
       return [...rules.map(remove.rule), ...left.map(flush.chain), ...left.map(remove.chain)]
     })
   }
@@ -190,7 +196,7 @@ function upstreamId({ containerId, ifName }: Owner): string {
   return `${containerId}-${ifName}`
 }
 
-/** Returns the chain for frames of the port, and the chain that it jumps to. */
+/** Returns the chain for frames of the port, and the chain with the allowed MAC, to which it jumps. */
 function upstreamChains(owner: Owner): readonly [ofPort: Chain, ofMac: Chain] {
   const { table } = upstreamChain
   const name = `cni-br-iface-${upstreamId(owner)}`

@@ -1,2 +1,2 @@
-/** Values for the tests of the packet filters' rules. For tests only: the door does not export it. */
+/** Values for tests of packet filter rules. `mod.ts` does not export them. */
 export { SpoofCheck } from "./spoof-check.ts"

@@ -2,14 +2,14 @@ import { addPortVlans, deletePortVlans, type Link, linkData, type NetlinkSocket 
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
-/** Returns the error for a kernel without VLAN filtering. Some kernels refuse the request, others ignore it. */
+/** Returns the error for a kernel without VLAN filtering. Some such kernels refuse the request, others ignore it. */
 export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
   const options = cause === undefined ? {} : { cause }
   const reason = "the kernel is built without CONFIG_BRIDGE_VLAN_FILTERING"
   return new CniError(Code.Internal, `Cannot use VLANs on bridge "${bridge}": ${reason}`, options)
 }
 
-/** Throws `CniError` for a bridge without `vlan_filtering`; the message says how to enable it. */
+/** Throws `CniError` if a bridge has no `vlan_filtering`. The message contains the command that enables it. */
 export function requireVlanFiltering(bridge: Link): void {
   const { vlanFiltering, vlanDefaultPvid } = linkData(bridge, "bridge") ?? {}
   if (vlanFiltering === 1) return
@@ -22,8 +22,8 @@ export function requireVlanFiltering(bridge: Link): void {
 }
 
 /**
- * Adds a new port to its VLANs in one request, and removes it from the bridge's default VLAN. Call it before the port
- * is up. Throws `CniError`.
+ * Adds a new port to its VLANs, and removes it from the bridge's default VLAN unless the configuration keeps it. Call
+ * this before the port is up. Throws `CniError`.
  */
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)
@@ -33,7 +33,7 @@ export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlan
   })
 }
 
-/** The default VLAN of a bridge's new ports (`vlan_default_pvid`); 0 for no VLAN. */
+/** Returns the default VLAN of a bridge's new ports (`vlan_default_pvid`); 0 for no VLAN. */
 export function defaultVlanOf(bridge: Link): number {
   return linkData(bridge, "bridge")?.vlanDefaultPvid ?? 0
 }

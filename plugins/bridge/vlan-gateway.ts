@@ -29,9 +29,9 @@ export interface VlanGateway {
 }
 
 /**
- * Returns the host's interface in a VLAN of the bridge, up: a veth pair. One end has the gateway addresses, the other
- * end is a port in that VLAN. Creates the pair if it does not exist; a failed ADD leaves it with the bridge. Throws
- * `CniError` if the name belongs to something else.
+ * Returns the host's interface in a VLAN of the bridge, up. It is the end of a veth pair with the gateway addresses;
+ * the other end is a port of the bridge in that VLAN. Creates the pair if it does not exist; a failed ADD leaves it.
+ * Throws `CniError` if another kind of link has the name.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Link {
   const { name } = gateway
@@ -40,7 +40,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Li
   let problem = findProblem(host, gateway, link)
   if (problem !== undefined) {
     joinVlan(host, gateway, link)
-    problem = findProblem(host, gateway, link) // another container's ADD may have joined it since
+    problem = findProblem(host, gateway, link) // another ADD may have added it to the VLAN in the meantime
   }
   if (problem !== undefined) throw notInVlan(gateway, problem)
   for (const end of [peerOnHost(host, link), link]) {
@@ -51,7 +51,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Li
   return link
 }
 
-/** Throws where `ensureVlanGateway` would because another link has the name, and changes nothing. For STATUS. */
+/** Throws `CniError` if `ensureVlanGateway` would because another link has the name. Changes nothing, for STATUS. */
 export function requireVlanGateway(host: NetlinkSocket, gateway: VlanGateway): void {
   const link = findLink(host, gateway.name)
   if (!link || portToJoin(host, gateway, link)) return
@@ -65,7 +65,7 @@ function notInVlan({ name, bridge, vlans }: VlanGateway, problem: string): CniEr
   })
 }
 
-/** Creates the pair, unless another container's ADD was faster. */
+/** Creates the pair. If another ADD has created it in the meantime, that is not an error. */
 function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
   const { mtu, index } = bridge
   try {
@@ -78,21 +78,21 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
 }
 
 /**
- * Moves the pair's port into the VLAN if it is still in the bridge's default VLAN: it is new, or a killed ADD left it
- * so. A port without a bridge, whose bridge was deleted, first joins the new one. Any other port is unchanged.
+ * Moves the pair's port into the VLAN if the port is still in the bridge's default VLAN: it is new, or was left by a
+ * killed ADD. If the port's bridge was deleted, the port first joins the new one. Any other port stays unchanged.
  */
 function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   const port = portToJoin(host, gateway, link)
   if (!port) return
   if (port.attributes.master === undefined) setLink(host, port, { master: gateway.bridge.index })
-  tryWriteSysctl(`net/ipv6/conf/${gateway.name}/accept_dad`, "0") // its address is random, and traffic would wait a second
+  tryWriteSysctl(`net/ipv6/conf/${gateway.name}/accept_dad`, "0") // the address is random, and duplicate address detection would delay traffic by a second
   setPortVlans(host, gateway.bridge, port, { ...gateway.vlans, trunk: undefined })
 }
 
-/** A name of `randomVethName`: a pair with another name is not ours. */
+/** Matches names of `randomVethName`. A pair whose port has another name is not ours. */
 const ownName = /^veth[0-9a-f]{8}$/
 
-/** Returns the pair's port if it is in the bridge's default VLAN, or is ours and has no bridge. */
+/** Returns the pair's port if it is in the bridge's default VLAN, or if it is ours and on no bridge. */
 function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): Link | undefined {
   const port = peerOnHost(host, link)
   if (port !== undefined && port.attributes.master === undefined) return ownName.test(port.name) ? port : undefined
@@ -100,17 +100,17 @@ function portToJoin(host: NetlinkSocket, { bridge }: VlanGateway, link: Link): L
   return isNew(bridge, listPortVlans(host, port).get(port.index) ?? []) ? port : undefined
 }
 
-/** Whether a port is only in the bridge's default VLAN. */
+/** Reports whether a port is only in the bridge's default VLAN. */
 function isNew(bridge: Link, vlans: readonly VlanRange[]): boolean {
   const [only, ...others] = vlans
   return others.length === 0 && (!only || (only.first === only.last && only.first === defaultVlanOf(bridge)))
 }
 
-/** The reason why a link cannot be the gateway's; undefined when it can. */
+/** Returns the reason why a link cannot be the VLAN gateway; undefined if it can. */
 export function findProblem(host: NetlinkSocket, { bridge, vlans }: VlanGateway, link: Link): string | undefined {
   const { native } = vlans
   if (link.kind === "vlan") {
-    // An administrator's equivalent: a VLAN interface on the bridge itself.
+    // An administrator may have created a VLAN interface on the bridge instead, which is equivalent.
     const id = linkData(link, "vlan")?.id
     if (id === native && link.attributes.link === bridge.index) return undefined
     return `VLAN ${id} of link number ${link.attributes.link}`
@@ -126,7 +126,7 @@ function isNative(vlans: readonly VlanRange[], id: number): boolean {
   return vlans.some(({ first, pvid, untagged }) => first === id && pvid && untagged)
 }
 
-/** The other end of a pair that is in the host's namespace with both. */
+/** Returns the peer of a veth if both ends are in the host's namespace. */
 function peerOnHost(host: NetlinkSocket, { kind, attributes }: Link): Link | undefined {
   if (kind !== "veth" || attributes.link === undefined || attributes.linkNetnsId !== undefined) return undefined
   return findLink(host, attributes.link as Ifindex)

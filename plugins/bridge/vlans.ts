@@ -1,11 +1,11 @@
 import type { VlanRange } from "../../pkg/netlink/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** The valid VLAN ids of 802.1Q; 0 means "no VLAN" and 4095 is reserved. */
+/** The valid VLAN IDs of 802.1Q. 0 means "no VLAN" and 4095 is reserved. */
 const FIRST = 1
 const LAST = 4094
 
-/** An entry of `vlanTrunk` as it is written: one VLAN, a range of them, or both. */
+/** An entry of `vlanTrunk`: one VLAN, a range of VLANs, or both. */
 export interface TrunkEntry {
   id?: number | undefined
   minID?: number | undefined
@@ -14,18 +14,18 @@ export interface TrunkEntry {
 
 /** The VLANs that a configuration requests. */
 export interface VlanConfig {
-  /** The VLAN of frames without a tag; 0 for no VLAN. */
+  /** The VLAN of untagged frames; 0 for none. */
   native: number
   /**
-   * The VLANs of frames with a tag: sorted, without duplicates. Undefined without a `vlanTrunk`, which is not the same
-   * as an empty one.
+   * The VLANs of tagged frames, sorted and without duplicates. Undefined without a `vlanTrunk`, which differs from an
+   * empty one.
    */
   trunk: readonly VlanRange[] | undefined
   /** Whether the port stays in the bridge's default VLAN. */
   preserveDefault: boolean
 }
 
-/** Checks `vlan` and `vlanTrunk`. Throws code 7, in upstream's words, which others compare. */
+/** Parses `vlan` and `vlanTrunk`. Throws code 7 with upstream's messages, because other programs compare them. */
 export function parseVlans(
   vlan: number,
   trunk: readonly (TrunkEntry | null)[] | undefined,
@@ -35,14 +35,14 @@ export function parseVlans(
   return { native: vlan, trunk: trunk && joinRanges(trunk.flatMap(readEntry)), preserveDefault }
 }
 
-/** Whether the bridge must filter VLANs. An empty trunk requires it too. */
+/** Reports whether the bridge must filter VLANs. An empty trunk requires it too. */
 export function needsFiltering({ native, trunk }: VlanConfig): boolean {
   return native !== 0 || trunk !== undefined
 }
 
 /**
- * Returns the VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without it; it keeps
- * its flags if the trunk contains it. Empty if the port keeps the bridge's defaults.
+ * Returns the VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without `vlan`. It
+ * stays untagged even if the trunk contains it. The result is empty if the port keeps the bridge's default VLAN.
  */
 export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   if (native === 0 && trunk.length === 0) return []
@@ -50,13 +50,16 @@ export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   return [{ first: id, last: id, pvid: true, untagged: true }, ...trunk.flatMap((range) => without(range, id))]
 }
 
-/** The VLANs to take a new port out of: the bridge's default one, where the plan does not have it. 0 is no VLAN. */
+/**
+ * Returns the VLANs from which to remove a new port: the bridge's default VLAN `id` unless planned. The `id` 0 means
+ * none.
+ */
 export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
   if (preserveDefault || plan.length === 0 || id === 0) return []
   return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]
 }
 
-/** An empty or `null` entry has no effect. */
+/** Parses an entry of `vlanTrunk`. An empty entry or `null` is ignored. */
 function readEntry(entry: TrunkEntry | null, index: number): VlanRange[] {
   const { id, minID, maxID } = entry ?? {}
   const details = `it is "vlanTrunk[${index}]"; VLANs are ${FIRST} to ${LAST}`
@@ -77,7 +80,7 @@ function readEntry(entry: TrunkEntry | null, index: number): VlanRange[] {
   return ranges
 }
 
-/** Sorted, and ranges that touch are one. */
+/** Sorts ranges and joins those that overlap or are adjacent. */
 function joinRanges(ranges: VlanRange[]): VlanRange[] {
   const joined: VlanRange[] = []
   for (const { first, last } of ranges.sort((a, b) => a.first - b.first)) {
@@ -88,7 +91,7 @@ function joinRanges(ranges: VlanRange[]): VlanRange[] {
   return joined
 }
 
-/** Returns a range without one of its VLANs: the parts before and after it. */
+/** Returns the parts of a range before and after one of its VLANs. */
 function without({ first, last }: VlanRange, id: number): VlanRange[] {
   if (id < first || id > last) return [{ first, last }]
   return [

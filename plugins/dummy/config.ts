@@ -12,14 +12,16 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const dummyFields = {
   ...interfaceKeys,
   mtu: { ...mtuOrNone, min: 0 },
   mac: macAddress,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const dummyKeyDocs: readonly KeyDoc[] = [
   { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },
@@ -43,12 +45,12 @@ export const dummyKeyDocs: readonly KeyDoc[] = [
 ]
 
 /**
- * Reads the configuration of a dummy interface. For DEL and GC a wrong or missing value counts as absent. Throws code 7
- * naming the key, also for a missing "ipam.type", or code 4 for `CNI_ARGS`.
+ * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
+ * also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
  */
 export function parseDummyConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall): InterfaceConfig {
   const read = parseConfig(dummyFields, raw, isCleanup(verb))
-  // Upstream's dummy ignores CNI_ARGS, so keys that only others know must not become an error.
+  // Upstream's dummy ignores CNI_ARGS, so a key for another plugin must not be an error.
   const config = readInterfaceKeys(read, network, { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` })
   if (config.ipam !== undefined || isCleanup(verb)) return config
   // upstream's wording

@@ -12,7 +12,7 @@ import { dummyFields, parseDummyConfig } from "./config.ts"
 
 export { dummyKeyDocs } from "./config.ts"
 
-/** Gives a container an interface without a network behind it, to hold addresses. */
+/** Gives a container an interface that is connected to no network, to hold addresses. */
 export const dummy = defineInterfacePlugin<InterfaceConfig>({
   name: "dummy",
   kind: "dummy",

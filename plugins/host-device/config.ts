@@ -12,7 +12,7 @@ import { auxiliaryDevice, pciDevice } from "../../pkg/devices/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, formatMac, type NetworkConfig, parseMac } from "../../pkg/types/mod.ts"
 
-/** A text that counts as absent if it is empty, as upstream reads it. */
+/** Returns a field for a text that counts as absent if it is empty, as in upstream. */
 const textLike = (form: string, pattern: RegExp) => {
   const check = (text: string) => text === "" || pattern.test(text) || undefined
   return { kind: "text", expected: form, form, check, pattern: `^$|${pattern.source}` } as const
@@ -21,7 +21,7 @@ const textLike = (form: string, pattern: RegExp) => {
 const deviceName = textLike("the name of an interface of the host", /^[^/:\s\0]{1,127}$/)
 const deviceId = textLike("a device ID such as 0000:03:00.0", /^(?=.{1,64}$)[^/\s\0]*[^/\s.\0][^/\s\0]*$/)
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const hostDeviceFields = {
   device: deviceName,
   hwaddr: macAddressOrNone,
@@ -34,7 +34,9 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],
@@ -64,7 +66,7 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The selector of a device of the host: the value of one configuration key. */
+/** How a configuration selects a device of the host: a key and its value. */
 export type Selector =
   | { by: "name" | "mac"; text: string; key: string }
   | { by: "path"; text: string; key: string; directories: readonly string[] }
@@ -72,7 +74,7 @@ export type Selector =
 /** The checked configuration of a host-device attachment. */
 export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(hostDeviceFields, raw, lenient)
@@ -83,9 +85,9 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
     throw new CniError(Code.InvalidNetworkConfig, asUpstream)
   }
   return {
-    /** Undefined if the runtime names the device for each container and has not done so yet. */
+    /** Undefined if the runtime selects a device for each container and has not done so yet. */
     selector,
-    /** The device on the PCI bus, if it is known: it may have a user-space driver. */
+    /** The address of the device on the PCI bus, if known. The device may have a user-space driver. */
     pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
     acceptRa: read.acceptRa,
@@ -96,7 +98,9 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
 
 type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
 
-/** The runtime's choice for this container has precedence over the network's configuration. */
+/**
+ * Returns how the device is selected. The runtime's choice for this container has precedence over the configuration.
+ */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
   const path = (key: string, text: string, ...directories: readonly string[]) =>
     ({ by: "path", key, text, directories }) as const

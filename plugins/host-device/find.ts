@@ -20,14 +20,14 @@ import {
 import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
-/** Whether a process drives the device, as with DPDK: it then has no interface to move. */
+/** Reports whether a process drives the device, as with DPDK. Such a device has no interface to move. */
 export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
   return pciBusID !== undefined && hasDriver(pciBusID, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
 /**
- * Returns the device on the host; undefined if it does not exist. Devices with a record have been returned before, see
- * `restoreReturned`.
+ * Returns the device on the host; undefined if it does not exist there. `restoreReturned` must come first: it restores
+ * devices with a record that the kernel has returned.
  */
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {
   switch (selector.by) {
@@ -35,7 +35,7 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
       return findLink(host, selector.text) ?? findReturnedByKernel(host, selector.text)
     case "mac": {
       const found = listLinks(host, (link) => isSelected(selector, link))
-      // VLANs, macvlans and bridges have the MAC of the device below them.
+      // VLANs, macvlans and bridges have the same MAC as the device below them.
       return found.find(({ attributes }) => attributes.permanentMac === selector.text) ?? found[0]
     }
     case "path": {
@@ -46,8 +46,8 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
 }
 
 /**
- * Like `findDevice`, but throws code 11 if a container has the device, with the attachment's name, and code 7 if it
- * does not exist, is a port of a bridge or a bond, or is the loopback interface.
+ * Returns the device on the host. Throws code 11 that names the attachment if a container has the device. Throws code 7
+ * if the device does not exist, is a port of a bridge or a bond, or is the loopback interface.
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
   const refusal = `Cannot take the device "${selector.text}"`
@@ -71,8 +71,8 @@ function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): s
 }
 
 /**
- * Returns the holder of a device, for errors: the attachment of its record, or a namespace with a link that looks like
- * one of the Go suite.
+ * Returns the current holder of a device, for errors: the attachment in the device's record, or another namespace with
+ * a link that the Go suite may have moved there.
  */
 function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | undefined; what: string } | undefined {
   for (const { owner, record } of new DeviceRecords().list()) {
@@ -86,7 +86,7 @@ function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | u
   return undefined
 }
 
-/** Whether the device of a record is the one of a configuration. */
+/** Reports whether a configuration selects the device of a record. */
 export function isSelectedRecord(selector: Selector, { device, former }: DeviceRecord): boolean {
   switch (selector.by) {
     case "name":
@@ -99,7 +99,7 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
 }
 
 /**
- * Whether a link without a record can be the device of a configuration: its alias is the name that the Go suite wrote.
+ * Reports whether a configuration selects a link that has no record. The Go suite stores the device's name as alias.
  */
 export function isSelected(selector: Selector, link: Link): boolean {
   const { permanentMac, parentName, alias } = link.attributes
@@ -114,8 +114,8 @@ export function isSelected(selector: Selector, link: Link): boolean {
 }
 
 /**
- * Like `isSelected`, by the link's attributes only: only newer kernels report the bus of a device, and not for all
- * devices.
+ * Reports whether a configuration may select a link, judging by the link's attributes. The device's bus is not
+ * compared, because older kernels do not report it, and newer ones not for all devices.
  */
 export function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
   return !selector || selector.by === "path" || isSelected(selector, link)

@@ -47,7 +47,10 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
   return configureInterface(attaching, takeSelected(attaching, selector), lease, config)
 }
 
-/** Checks that the device is on the host, under its own name. Throws `CniError`. */
+/**
+ * Restores devices that the kernel has returned, then checks that the selected device is on the host. Throws
+ * `CniError`.
+ */
 function requireSelected({ host }: Attaching, config: HostDeviceConfig): void {
   if (!config.selector || isUserspace(config)) return
   restoreAllReturned(host)
@@ -61,14 +64,14 @@ function takeSelected(attaching: Attaching, selector: Selector): Link {
   return takeDevice(attaching, restorePutBack(host, requireDevice(host, selector), selector))
 }
 
-/** Restores the former name of a device after the Go suite has moved it and the kernel has returned it. */
+/** Restores the former name of a device that the Go suite moved into a container and the kernel returned. */
 function restorePutBack(host: RouteSocket, device: Link, { by, text }: Selector): Link {
   const { alias, altNames } = device.attributes
   const isPutBack = by === "name" && device.name !== text && alias === text && !altNames?.includes(text)
   return isPutBack ? renameReturnedByKernel(host, device, text) : device
 }
 
-/** Checks the owner and the identity of the device. Throws `CniError`. */
+/** Checks that the interface is the selected device of the host, moved for this owner. Throws `CniError`. */
 export function checkDevice({ host, sandbox, owner, link }: Checking, { selector }: HostDeviceConfig): void {
   const record = new DeviceRecords().read(owner)
   const what = `device "${link.name}"`
@@ -78,7 +81,10 @@ export function checkDevice({ host, sandbox, owner, link }: Checking, { selector
   throw mismatch(what, `"${selector.text}" of the host`, `"${record?.former.name ?? link.attributes.alias}"`)
 }
 
-/** A device that a container has will be free for another one later: STATUS is about whether any ADD can succeed. */
+/**
+ * Checks that the device exists, for STATUS. A device that another container has is not an error, because it can be
+ * used later.
+ */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
   if (isUserspace(config)) return
   new DeviceRecords().requireWritable()
@@ -105,15 +111,18 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
 }
 
 /**
- * Reports whether an unrecorded link may be the device. The container may have written its name, and older kernels do
- * not report its place.
+ * Reports whether a link without a record may be the device. The container may have changed the link's alias, and older
+ * kernels do not report the device's bus.
  */
 function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   if (!selector || selector.by === "name") return true
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
 }
 
-/** A device that the Go suite has moved and the kernel has returned to the host has no record. */
+/**
+ * Reports whether the selected device is on the host, and restores its name. A device that the Go suite moved and the
+ * kernel returned has no record.
+ */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
   restoreAllReturned(host)
   const device = findDevice(host, selector)

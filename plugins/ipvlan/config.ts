@@ -15,7 +15,7 @@ import { ipvlanFlags, ipvlanModes } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const ipvlanFields = {
   master: linkNameOrNone,
   mode: { kind: "choice", of: ["", ...namesOf(ipvlanModes)], expected: '"l2", "l3" or "l3s"', default: "" },
@@ -31,7 +31,9 @@ export const ipvlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const ipvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -80,12 +82,12 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
 /** The checked configuration of an ipvlan attachment. */
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>
 
-/** Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key. */
+/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
 export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(ipvlanFields, raw, isCleanup(verb))
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),
-    /** Undefined for the interface of an earlier plugin, or the one of the default route. */
+    /** Undefined selects the interface of an earlier plugin, or else that of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "l2",

@@ -17,7 +17,7 @@ import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 export { ipvlanKeyDocs } from "./config.ts"
 
-/** Gives a container an interface on one of the host's, with the same MAC: for networks that accept no other. */
+/** Gives a container an interface on an interface of the host, with the same MAC, for networks that accept no other. */
 export const ipvlan = defineInterfacePlugin<IpvlanConfig, Link>({
   name: "ipvlan",
   kind: "ipvlan",
@@ -40,7 +40,7 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
 }
 
 /**
- * Checks mode, flag and master. Mode and flag belong to the master: the last interface created on it sets them for all.
+ * Checks mode, flag and master. Mode and flag are the master's: the interface that is created last sets them for all.
  */
 export function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
   const { link } = checking

@@ -6,7 +6,7 @@ import { type Answered, type Call, defineRestorable, type InsideCall, runPlugin 
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig, isWhole } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 
-/** Brings up a container's loopback interface, "lo" for every `CNI_IFNAME`. The kernel gives it its addresses. */
+/** Brings up a container's loopback interface, which is "lo" for every `CNI_IFNAME`. The kernel adds its addresses. */
 export const loopback = defineRestorable<null>({
   name: "loopback",
   config: () => null,
@@ -37,7 +37,7 @@ function restoreLoopback(call: InsideCall, _config: null, isDry: boolean): strin
   return '"lo" in the container'
 }
 
-/** Brings up the interface of a namespace; returns the first address of each family. Throws `CniError`. */
+/** Brings up the loopback interface of a namespace. Returns its first address of each family. Throws `CniError`. */
 export function bringUp(inside: RouteSocket, undo: Undo): { lo: Link; ips: IpConfig[] } {
   const lo = getLink(inside, "lo")
   setLink(inside, lo, { up: true })
@@ -51,19 +51,19 @@ function checkLoopback(call: Call): void {
   requireUp(inside)
 }
 
-/** Throws `CniError` when the interface of a namespace is down. */
+/** Throws `CniError` if the loopback interface of a namespace is down. */
 export function requireUp(inside: RouteSocket): void {
   if ((getLink(inside, "lo").flags & IFF_UP) === 0) throw mismatch('"lo": loopback interface is down', "up", "down")
 }
 
-/** Sets `lo` down, its state in a new namespace. */
+/** Sets `lo` down, as in a new namespace. */
 function deleteLoopback(call: Call): void {
   using sandbox = findSandbox(call)
   using inside = sandbox?.openRoute()
   if (inside) setLink(inside, getLink(inside, "lo"), { up: false })
 }
 
-/** Throws if the interface has an address that is not a loopback address. */
+/** Returns the first address of each family. Throws `CniError` if an address is not a loopback address. */
 function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
   const addresses = listAddresses(inside, lo)
   const foreign = addresses.find(({ ip }) => !isLoopback(ip))
@@ -77,7 +77,7 @@ function loopbackAddresses(inside: RouteSocket, lo: Link): IpConfig[] {
   return first.map((address) => ({ address: formatCidr(address), interface: 0 }))
 }
 
-/** 127.0.0.0/8 and ::1. */
+/** Reports whether an address is ::1 or in 127.0.0.0/8. */
 function isLoopback(ip: Uint8Array): boolean {
   return ip.length === 4 ? ip[0] === 127 : ip.every((byte, at) => byte === (at === 15 ? 1 : 0))
 }

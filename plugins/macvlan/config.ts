@@ -16,7 +16,7 @@ import { macvlanModes } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const macvlanFields = {
   master: linkNameOrNone,
   mode: {
@@ -35,7 +35,9 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -86,19 +88,19 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
 /**
- * Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for
- * `CNI_ARGS`.
+ * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
+ * for `CNI_ARGS`.
  */
 export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {
     ...readInterfaceKeys(read, network, call),
-    ...(read.mtu < 0 && !isCleanup(call.verb) && { mtu: read.mtu }), // the range in the error is the master's
-    /** Undefined for the interface of an earlier plugin, or the one of the default route. */
+    ...(read.mtu < 0 && !isCleanup(call.verb) && { mtu: read.mtu }), // the error names the range that the master allows
+    /** Undefined selects the interface of an earlier plugin, or else that of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "bridge",
-    /** Undefined for the kernel's default, 1000. */
+    /** Undefined selects the kernel's default, 1000. */
     bcqueuelen: read.bcqueuelen || undefined,
   }
 }

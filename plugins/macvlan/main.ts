@@ -31,7 +31,7 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig, Link>({
   requireUsable: requireUsableMaster,
 })
 
-/** Returns the master, which must allow the MTU. Throws `CniError`. */
+/** Returns the master. Throws `CniError` if there is none, or if it does not allow the MTU. */
 export function prepareMaster(attaching: Attaching, config: MacvlanConfig): Link {
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(config.mtu, parent)
@@ -46,14 +46,14 @@ export function attachMacvlan(attaching: Attaching, lease: Lease, config: Macvla
   return configureInterface(attaching, link, lease, config)
 }
 
-/** Checks mode and master. Throws `CniError`. */
+/** Checks mode and master of the interface. Throws `CniError`. */
 export function checkMacvlan(checking: Checking, config: MacvlanConfig): void {
   const { link } = checking
   checkSetting(`mode of "${link.name}"`, macvlanModes, config.mode, linkData(link, "macvlan")?.mode)
   checkMaster(checking, config)
 }
 
-/** Checks that ADD can use the master. Throws `CniError`. */
+/** Checks that ADD can use the master, for STATUS. Throws `CniError`. */
 export function requireUsableMaster({ host }: { host: RouteSocket }, config: MacvlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (parent) requireMtuOfParent(config.mtu, parent)

@@ -10,10 +10,12 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const ptpKeyDocs: readonly KeyDoc[] = [
   { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },
@@ -47,12 +49,12 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a point-to-point attachment. The MTU applies to both ends. */
+/** The checked configuration of a ptp attachment. The MTU applies to both ends of the pair. */
 export type PtpConfig = ReturnType<typeof parsePtpConfig>
 
 /**
- * Reads the configuration. For DEL and GC a wrong or missing value counts as absent. Throws code 7 naming the key, also
- * for a missing "ipam.type", or code 4 for `CNI_ARGS`.
+ * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
+ * also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
  */
 export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -62,7 +64,7 @@ export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: Conf
       details: "a point-to-point attachment needs addresses: name an IPAM plugin, such as host-local",
     })
   }
-  // Upstream's ptp ignores CNI_ARGS, so keys that only others know must not become an error.
+  // Upstream's ptp ignores CNI_ARGS, so a key for another plugin must not be an error.
   const call = { verb, args: args === "" ? "" : `IgnoreUnknown=1;${args}` }
   const common = readInterfaceKeys(read, network, call)
   // The host is the only router on the link.

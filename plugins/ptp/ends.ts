@@ -25,20 +25,20 @@ import {
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
- * Brings the host's end up. It accepts no configuration from the container. Its IPv6 addresses, including the
- * link-local one, are usable at once: no other host is on the link.
+ * Brings the host's end up. It ignores router advertisements from the container. Its IPv6 addresses, including the
+ * link-local one, are usable at once, because no other host is on the link.
  */
 export function raiseHostEnd(host: NetlinkSocket, name: string, families: readonly Family[]): void {
   const ipv6 = `net/ipv6/conf/${name}`
   refuseRouterAdvertisements(name)
   tryWriteSysctl(`${ipv6}/accept_dad`, "0")
-  if (families.includes(AF_INET6)) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may have it off for new links
+  if (families.includes(AF_INET6)) tryWriteSysctl(`${ipv6}/disable_ipv6`, "0") // the host may disable IPv6 for new links
   setLink(host, name, { up: true })
 }
 
 /**
- * Adds addresses and routes to the container's end, and brings it up. All of it is deleted with the link. Routes are
- * appended: another interface of the container may have the same routes, for example a default route, and keeps them.
+ * Adds addresses and routes to the container's end and brings it up. Addresses and routes are deleted with the link.
+ * Routes are appended, so that another interface of the container keeps equal ones, such as a default route.
  */
 export function configureContainerEnd(container: ContainerLink, result: Result, acceptRa: boolean): void {
   const { inside, link } = container
@@ -47,7 +47,7 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
   orCannot(`Cannot add the routes of "${link.name}"`, () => {
     for (const route of first) addRoute(inside, route, "append")
     for (const { ip: dst, prefix } of networks) {
-      // The kernel adds no route for an IPv4 address without its network.
+      // For an IPv4 address without a network (/32) the kernel adds no route.
       unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
     }
     for (const route of last) addRoute(inside, route, "append")
@@ -55,8 +55,8 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
 }
 
 /**
- * Adds the gateway addresses to the host's end, and the host routes to the container. All are deleted with the link.
- * With `isRepeated` existing ones are not an error.
+ * Adds the gateway addresses to the host's end, and the host routes to the container. They are deleted with the link.
+ * With `isRepeated`, existing addresses and routes are not an error.
  */
 export function configureHostEnd(
   host: NetlinkSocket,
@@ -79,11 +79,14 @@ export function configureHostEnd(
   }
 }
 
-/** Two containers with the same address: the host can reach only one of them. */
+/**
+ * Returns the error for a missing host route. EEXIST means that another container has the same address: the host can
+ * reach only one of them.
+ */
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })
-  const index = findRoute(host, dst)?.index // one query: the host may have a million routes
+  const index = findRoute(host, dst)?.index // one request, because the host may have a million routes
   const link = index === undefined ? undefined : findLink(host, index)
   return new CniError(Code.Internal, `${what}: the host already has a route to it`, {
     details: link

@@ -34,7 +34,7 @@ import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 export { ptpKeyDocs } from "./config.ts"
 
-/** Connects a container to the host by a veth pair, and routes between them. */
+/** Connects a container to the host by a veth pair, and adds routes between them. */
 export const ptp = defineInterfacePlugin<PtpConfig>({
   name: "ptp",
   kind: "veth",
@@ -56,7 +56,7 @@ function attachPtp(
   config: PtpConfig,
 ): Interface[] {
   const { ifName, netns } = call
-  const result = lease() // an address that is not from dhcp: nothing but the host is on the link
+  const result = lease() // the IPAM plugin cannot be dhcp: only the host is on the link
   const name = createVethPair(host, { sandbox, ifName, mtu: config.mtu, mac: config.mac, alias: ownerComment(owner) })
   undo.defer("create the veth pair", () => deleteLink(host, getLink(host, name)))
   const families = familiesOf(result)
@@ -65,7 +65,7 @@ function attachPtp(
   configureContainerEnd({ sandbox, inside, link }, result, config.acceptRa)
   const end = waitOperational(host, getLink(host, name))
   configureHostEnd(host, end, result)
-  for (const family of families) enableForwarding(family) // at the end: it is never undone
+  for (const family of families) enableForwarding(family) // last, because it is never undone
   return [describeInterface(end), { ...describeInterface(link), sandbox: netns }]
 }
 
@@ -73,7 +73,7 @@ function familiesOf(result: Result): Family[] {
   return [...new Set(addressesOf(result).map(({ ip }) => familyOf(ip)))]
 }
 
-/** Checks the host's end of the pair, the gateways, which are its addresses, and forwarding. */
+/** Checks the host's end of the pair, the gateway addresses on it, and forwarding. */
 function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, config: PtpConfig): void {
   const { prevResult, ips, addresses } = recorded
   const end = requireHostEnd(host, sandbox, link)
@@ -84,7 +84,7 @@ function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, conf
   for (const family of new Set(addresses.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
 }
 
-/** Checks the routes on both sides. */
+/** Checks the routes on the host and in the container. */
 function checkPtpRoutes({ host, sandbox, inside, link, recorded }: Checking): void {
   const ours = { ips: recorded.ips, routes: recorded.prevResult.routes }
   const { first, last } = planContainerRoutes(ours, link)
@@ -98,7 +98,7 @@ function requireHostEnd(host: RouteSocket, sandbox: Netns, link: Link): Link {
   return end
 }
 
-/** Returns the host's end in ADD's result. Throws `CniError` if the result names another one. */
+/** Returns the host's end as recorded in ADD's result. Throws `CniError` if the result names another interface. */
 function requireRecorded(end: Link, prevResult: Result, { ifName }: { ifName: string }): Interface {
   const recorded = findRecordedOnHost(prevResult, end)
   if (recorded) return recorded

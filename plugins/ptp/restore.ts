@@ -14,7 +14,7 @@ import type { PtpConfig } from "./config.ts"
 import { configureHostEnd, raiseHostEnd } from "./ends.ts"
 import { hostAddresses, hostRoutes } from "./routes.ts"
 
-/** Restores the gateway addresses and host routes of the host's ends, brings these up, and enables forwarding. */
+/** Restores the gateway addresses and host routes on the host's ends, brings the ends up, and enables forwarding. */
 export function restoreHostEnds({ attachments, host, isDry, tell }: RestoringInterfaces<PtpConfig>): void {
   const ends = new HostEnds(host)
   const forwarded = new Set<Family>()
@@ -50,8 +50,8 @@ function isLost(host: RouteSocket, end: Link, { recorded }: Ours): boolean {
 }
 
 /**
- * Returns the container's addresses whose gateway is missing on the host's end, or to which the host has no route
- * through it.
+ * Returns the container's addresses whose gateway is missing on the host's end, or to which the host's route is
+ * missing.
  */
 function missingOf(host: RouteSocket, end: Link, { ips }: Ours["recorded"]): Pick<Ours["recorded"], "ips"> {
   const found = listAddresses(host, end).map(formatCidr)

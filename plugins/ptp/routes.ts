@@ -4,22 +4,25 @@ import { type Cidr, formatCidr, networkOf, type Result } from "../../pkg/types/m
 
 type Addresses = Pick<Result, "ips">
 
-/** The routes inside the container, in the order in which the kernel accepts them. */
+/** The routes inside the container, in the order in which they are added. */
 export interface ContainerRoutes {
-  /** The gateways, each on the link, followed by the IPAM plugin's routes. */
+  /** Routes to the gateways, which are on the link, followed by the IPAM plugin's routes. */
   first: RouteSpec[]
-  /** Networks whose routes the kernel adds with the addresses. They are deleted: no neighbor is on the link. */
+  /**
+   * Networks for which the kernel adds routes together with the addresses. These are deleted: no neighbor is on the
+   * link.
+   */
   networks: Cidr[]
-  /** Routes to the same networks through their gateways. */
+  /** Routes to the same networks through the gateways. */
   last: RouteSpec[]
 }
 
 /**
- * Plans the routes of a container at the end of a point-to-point link, like `ip route add 10.9.0.1 dev eth0 scope link
- * src 10.9.0.5`, the routes of the result, `ip route del 10.9.0.0/24 dev eth0`, and `ip route add 10.9.0.0/24 via
- * 10.9.0.1 dev eth0 src 10.9.0.5`. A route that several addresses share is added once, with the first address as
- * source. The result's routes come before the deletion, so that they may use any gateway in the networks. A route of
- * the result to a network itself replaces ours; one to a gateway itself is the same as ours.
+ * Plans the routes of a container on a point-to-point link: `ip route add 10.9.0.1 dev eth0 scope link src 10.9.0.5`,
+ * the result's routes, `ip route del 10.9.0.0/24 dev eth0`, and `ip route add 10.9.0.0/24 via 10.9.0.1 dev eth0 src
+ * 10.9.0.5`. If several addresses need the same route, it is added once, with the first address as source. The result's
+ * routes come before the deletion, because they may use any gateway in the networks. A route of the result to a network
+ * replaces ours. One to a gateway equals ours.
  */
 export function planContainerRoutes(
   result: Pick<Result, "ips" | "routes">,
@@ -43,11 +46,11 @@ export function planContainerRoutes(
   return {
     first: [...gateways.values(), ...others],
     networks: all.map(({ dst, prefix }) => ({ ip: dst, prefix })),
-    last: all.filter(({ dst, prefix }) => prefix < bitsOf(dst)), // an address alone has no neighbors
+    last: all.filter(({ dst, prefix }) => prefix < bitsOf(dst)), // an address without a network has no neighbors
   }
 }
 
-/** Returns the addresses of the host's end, each gateway once: 10.9.0.1/32. */
+/** Returns the addresses of the host's end, such as 10.9.0.1/32: each gateway once. */
 export function hostAddresses(result: Addresses): Cidr[] {
   const gateways = new Map<string, Cidr>()
   for (const { gateway } of addressesOf(result)) {
@@ -74,7 +77,7 @@ function destination({ dst, prefix }: RouteSpec): string {
   return formatCidr({ ip: dst, prefix })
 }
 
-/** Whether a route competes with ours: same table, same priority. */
+/** Reports whether a route has the table and priority of ours, so that it would replace ours. */
 function isPlain({ table, priority }: RouteSpec): boolean {
   return (table === undefined || table === RT_TABLE_MAIN) && priority === undefined
 }

@@ -12,9 +12,9 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // the next number is (uid_t)-1, which is not a user
+const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // the next number is (uid_t)-1, which means no user
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const tapFields = {
   ...interfaceKeys,
   mtu: { kind: "integer", min: 0, max: 65521, default: 0 }, // 65535 without an Ethernet header, drivers/net/tun.c
@@ -31,7 +31,9 @@ export const tapFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["owner", "group"],
@@ -81,17 +83,17 @@ export const tapKeyDocs: readonly KeyDoc[] = [
 export type TapConfig = ReturnType<typeof parseTapConfig>
 
 /**
- * Reads the configuration. For DEL and GC a wrong value counts as absent. Throws code 7 naming the key, or code 4 for
- * `CNI_ARGS`.
+ * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
+ * for `CNI_ARGS`.
  */
 export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const read = parseConfig(tapFields, raw, isCleanup(verb))
   return {
     ...read,
     ...readInterfaceKeys(read, network, { verb, args }),
-    /** Undefined for this process's own. */
+    /** Undefined selects the context of this process. */
     selinuxContext: read.selinuxContext || undefined,
-    /** The bridge in the container that gets the tap as a port. */
+    /** The bridge in the container that the tap joins. */
     bridge: read.bridge || undefined,
   }
 }

@@ -3,7 +3,7 @@ import { type Fd, FileDescriptor, ioctl, ioctlIfreq, isErrno, Open } from "../..
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { TapConfig } from "./config.ts"
 
-/** <linux/if_tun.h> */
+/** The requests of `ioctl` for tap devices, <linux/if_tun.h>. */
 const requests = {
   TUNSETIFF: 0x400454ca,
   TUNSETPERSIST: 0x400454cb,
@@ -16,12 +16,12 @@ const IFF_NO_PI = 0x1000 // no struct tun_pi before each frame
 const IFF_VNET_HDR = 0x4000
 const IFF_TUN_EXCL = 0x8000
 
-/** A tap device to create; its keys are documented in the plugin's README. */
+/** A tap device to create. The plugin's README documents the keys. */
 export interface TapDevice extends Pick<TapConfig, "multiQueue" | "vnetHdr" | "owner" | "group"> {
   name: string
 }
 
-/** Opens the device that creates taps, for the thread's namespace. Throws `CniError`. */
+/** Opens /dev/net/tun, which creates tap devices in the thread's namespace. Throws `CniError`. */
 export function openTun(): FileDescriptor {
   try {
     return FileDescriptor.open("/dev/net/tun", Open.ReadWrite)
@@ -30,13 +30,13 @@ export function openTun(): FileDescriptor {
   }
 }
 
-/** Returns the error for a device that cannot be opened. */
+/** Returns the error for /dev/net/tun if it cannot be opened. */
 export function noTun(cause: unknown): CniError {
   const why = isErrno(cause, "ENOENT", "ENODEV", "ENXIO") ? ': load the module "tun"' : ""
   return new CniError(Code.Internal, `Cannot open "/dev/net/tun"${why}`, { cause })
 }
 
-/** The argument of `TUNSETIFF`: struct ifreq, a name of 16 bytes and flags of 2, <linux/if.h>. */
+/** Returns the argument of `TUNSETIFF`, struct ifreq of <linux/if.h>: a name of 16 bytes and flags of 2 bytes. */
 export function ifreqOf({ name, multiQueue, vnetHdr }: TapDevice): Uint8Array {
   const flags = IFF_TAP | IFF_NO_PI | IFF_TUN_EXCL | (multiQueue ? IFF_MULTI_QUEUE : 0) | (vnetHdr ? IFF_VNET_HDR : 0)
   const ifreq = new Uint8Array(40)
@@ -50,7 +50,8 @@ function set(fd: Fd, name: keyof typeof requests, value: number): void {
 }
 
 /**
- * Sets the owner of the device. Throws code 7 for an ID that is not mapped in the user namespace, else `SyscallError`.
+ * Sets the user or group that may open the device. Throws code 7 if the ID is not mapped in the user namespace, and
+ * `SyscallError`.
  */
 export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
@@ -64,8 +65,8 @@ export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
 
 /**
  * Creates a persistent tap device in the thread's namespace, like `ip tuntap add name NAME mode tap user OWNER group
- * GROUP`. The device exists while `prepare` runs, and is deleted if it throws. Throws `CniError`, and `EBUSY` if the
- * name is taken; nothing was created then.
+ * GROUP`. The device already exists while `prepare` runs, and is deleted if `prepare` throws. Throws `CniError`, and
+ * `EBUSY` if the name is in use.
  */
 export function createTap(device: TapDevice, prepare: () => void = () => undefined): void {
   const { owner, group } = device
@@ -74,5 +75,5 @@ export function createTap(device: TapDevice, prepare: () => void = () => undefin
   if (owner !== undefined) setUser(file.fd, "owner", owner)
   if (group !== undefined) setUser(file.fd, "group", group)
   prepare()
-  set(file.fd, "TUNSETPERSIST", 1) // last: until then the device is deleted with its descriptor
+  set(file.fd, "TUNSETPERSIST", 1) // last, because before this the kernel deletes the device with its descriptor
 }

@@ -19,7 +19,7 @@ export { tapKeyDocs } from "./config.ts"
 /** Gives a container a tap device for a program, such as a virtual machine monitor. */
 export const tap = defineInterfacePlugin<TapConfig, Link | undefined>({
   name: "tap",
-  kind: "tun", // the kernel's name for it
+  kind: "tun", // the kernel's kind of a tap device
   fields: tapFields,
   config: parseTapConfig,
   prepare: findBridge,
@@ -28,7 +28,7 @@ export const tap = defineInterfacePlugin<TapConfig, Link | undefined>({
   requireUsable: requireTun,
 })
 
-/** Returns the bridge of the configuration, if it names one. Throws code 7 if it does not exist. */
+/** Returns the configured bridge; undefined if none is configured. Throws code 7 if it does not exist. */
 function findBridge(attaching: Attaching, { bridge }: TapConfig): Link | undefined {
   return bridge === undefined ? undefined : requireBridge(attaching, bridge)
 }
@@ -37,7 +37,7 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig, bridge
   return configureInterface(attaching, addTap(attaching, config, bridge), lease, config)
 }
 
-/** Returns the bridge in the container that gets the tap as a port. Throws code 7 if it does not exist. */
+/** Returns the bridge in the container that the tap joins. Throws code 7 if it does not exist. */
 export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found
@@ -45,7 +45,7 @@ export function requireBridge({ call, inside }: Attaching, name: string): Link {
   throw new CniError(Code.InvalidNetworkConfig, `Cannot find the bridge "${name}" in "${call.netns}"`, { details })
 }
 
-/** Adds the tap with its owner's alias, down. */
+/** Creates the tap, down, with its owner as alias. */
 function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapConfig, bridge: Link | undefined): Link {
   const name = call.ifName
   const { selinuxContext, multiQueue, vnetHdr, mac, mtu } = config
@@ -55,17 +55,17 @@ function addTap({ call, sandbox, inside, owner, undo }: Attaching, config: TapCo
     if (selinuxContext === undefined) sandbox.run(() => createTap(device, configure))
     else sandbox.run(() => createTapIn(selinuxContext, device))
     undo.defer(`create tap "${name}"`, () => deleteLink(inside, getLink(inside, name)))
-    if (selinuxContext !== undefined) configure() // that process may create a device and do nothing else
+    if (selinuxContext !== undefined) configure() // the process with that context can only create a device
   } catch (cause) {
     if (cause instanceof CniError && cause.code !== Code.Internal) throw cause
-    // The name was free a moment ago.
+    // The name was free before, so another process has just used it.
     const code = isErrno(cause, "EBUSY") ? Code.TryAgainLater : Code.Internal
     throw new CniError(code, `Cannot create tap "${name}" in "${call.netns}"`, { cause })
   }
   return getLink(inside, name)
 }
 
-/** Checks the tap's properties and owner. Throws `CniError`. */
+/** Checks the properties and users of the tap. Throws `CniError`. */
 export function checkTap({ inside, link }: Checking, { owner, group, multiQueue, bridge }: TapConfig): void {
   const data = linkData(link, "tun") ?? {}
   const master = bridge && link.attributes.master && findLink(inside, link.attributes.master as Ifindex)?.name
@@ -86,7 +86,7 @@ function requireTun(_sides: unknown, { selinuxContext }: TapConfig): void {
   if (selinuxContext !== undefined) withContext(selinuxContext, () => undefined)
 }
 
-/** Runs the plugin as this process, or only creates a device for another process. */
+/** Runs the plugin, or only creates a device if `createTapIn` has started this process. */
 export function runTap(delegates: readonly Plugin<unknown>[] = []): never {
   createTapIfAsked()
   return runPlugin(tap, delegates)

@@ -5,15 +5,17 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { createTap, type TapDevice } from "./device.ts"
 
 /**
- * The SELinux context of the program that this thread executes next. It is empty at the start of a program: the policy
- * decides.
+ * The file with the SELinux context for the next program that this thread executes. An empty file leaves the choice to
+ * the policy.
  */
 const NEXT = "/proc/thread-self/attr/exec"
 
-/** The argument of this program if it only creates a device. */
+/** The argument by which `createTapIn` starts this program. */
 const TASK = "create-device"
 
-/** Runs `work` and executes its programs in a SELinux context. Throws code 7 if the kernel refuses the context. */
+/**
+ * Runs `work`. The programs that it executes run in a SELinux context. Throws code 7 if the kernel refuses the context.
+ */
 export function withContext<T>(context: string, work: () => T): T {
   try {
     writeExisting(NEXT, context)
@@ -27,13 +29,13 @@ export function withContext<T>(context: string, work: () => T): T {
   try {
     return work()
   } finally {
-    writeExisting(NEXT, "\n") // also means empty; a write without bytes would not reach the kernel
+    writeExisting(NEXT, "\n") // a line end means empty too; a write without bytes would not reach the kernel
   }
 }
 
 /**
  * Runs `createTap` in a SELinux context. A device gets the context of the process that creates it, and policies let a
- * process change its context only by executing a program, so this program is executed for it. Throws `CniError`.
+ * process change its context only by executing a program. So this executes its own program. Throws `CniError`.
  */
 export function createTapIn(context: string, tap: TapDevice): void {
   const program = { path: "/proc/self/exe", name: "tap", args: [TASK, JSON.stringify(tap)], env: {} }
@@ -43,12 +45,12 @@ export function createTapIn(context: string, tap: TapDevice): void {
   if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
 }
 
-/** Returns a program's failure: its message, or else how it ended. Undefined if it succeeded. */
+/** Returns why a program failed: its message, or else how it ended. Returns undefined if it succeeded. */
 export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>): string | undefined {
   return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }
 
-/** Creates the tap and ends the process, if `createTapIn` has started it. Does nothing otherwise. */
+/** Creates the tap and ends the process if `createTapIn` has started it. Otherwise does nothing. */
 export function createTapIfAsked(): void {
   const [task, tap = ""] = programArguments()
   if (task !== TASK) return

@@ -15,7 +15,7 @@ import { vlanProtocols } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of its configuration. */
+/** The keys of the plugin's configuration. */
 export const vlanFields = {
   master: linkNameOrNone,
   vlanId: { kind: "integer", min: 0, max: 4094, default: 0 },
@@ -32,7 +32,9 @@ export const vlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/**
+ * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
+ */
 export const vlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -61,8 +63,8 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
 export type VlanConfig = ReturnType<typeof parseVlanConfig>
 
 /**
- * Reads the configuration. For DEL and GC a wrong or missing value counts as absent. Throws code 7 naming the key, also
- * for a missing "master" or "ipam.type".
+ * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
+ * also if "master" or "ipam.type" is missing.
  */
 export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(vlanFields, raw, isCleanup(verb))
@@ -72,7 +74,7 @@ export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCal
   }
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),
-    ...(read.mtu < 0 && !isCleanup(verb) && { mtu: read.mtu }), // the range in the error is the master's
+    ...(read.mtu < 0 && !isCleanup(verb) && { mtu: read.mtu }), // a later check names the range that the master allows
     /** Undefined only for DEL and GC. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,

@@ -13,15 +13,15 @@ import { listNamespaces, Netns } from "../../pkg/netns/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import type { VlanConfig } from "./config.ts"
 
-/** Throws `CniError` if the master has an interface of this VLAN in its own namespace: then every ADD fails. */
+/** Throws `CniError` if an interface in the master's own namespace uses the VLAN, because then every ADD fails. */
 export function requireFreeVlan(route: RouteSocket, parent: Link, config: VlanConfig): void {
   const holder = findHolder(route, parent, config, undefined)
   if (holder) throw vlanTaken(parent, config, describeHolder(holder, "the namespace of the master"))
 }
 
 /**
- * Returns the error for a VLAN that already exists on the master: the kernel allows one interface per VLAN and master,
- * in all namespaces. Returns `undefined` if only the name was taken.
+ * Returns the error for a VLAN that is already in use: the kernel allows one interface per VLAN and master in all
+ * namespaces together. Returns undefined if only the interface's name is in use.
  */
 export function findVlanTaken(
   { call, host, inside, sandbox }: Sides,
@@ -40,7 +40,9 @@ export function findVlanTaken(
   return vlanTaken(parent, config, "an interface in a network namespace without a path")
 }
 
-/** Returns the interface that holds the VLAN in a namespace; undefined also if the namespace cannot be inspected. */
+/**
+ * Returns the interface in a namespace that uses the VLAN. Returns undefined also if the namespace cannot be inspected.
+ */
 function findHolderIn(
   path: string,
   budget: Budget,
@@ -59,8 +61,8 @@ function findHolderIn(
 }
 
 /**
- * Returns the interface that has the VLAN of a master. `nsid` is the number of the master's namespace in the socket's
- * namespace; undefined if they are the same.
+ * Returns the interface that uses the VLAN of a master. `nsid` is the ID of the master's namespace in the socket's
+ * namespace; undefined if both are the same namespace.
  */
 function findHolder(
   route: RouteSocket,

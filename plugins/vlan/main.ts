@@ -21,7 +21,7 @@ import { findVlanTaken, requireFreeVlan } from "./holder.ts"
 
 export { vlanKeyDocs } from "./config.ts"
 
-/** Gives a container the interface of a VLAN on one of the host's. */
+/** Gives a container an interface in a VLAN of an interface of the host. */
 export const vlan = defineInterfacePlugin<VlanConfig, Link>({
   name: "vlan",
   kind: "vlan",
@@ -34,8 +34,8 @@ export const vlan = defineInterfacePlugin<VlanConfig, Link>({
 })
 
 /**
- * Creates the interface on its master: only the kernel can detect that the VLAN is in use, and then the ADD must lease
- * no address. Throws `CniError`.
+ * Creates the interface on its master. This comes before the lease of an address, because only the kernel can detect
+ * that the VLAN is in use. Throws `CniError`.
  */
 export function createVlan(attaching: Attaching, config: VlanConfig): Link {
   const parent = requireMaster(attaching, config)
@@ -43,7 +43,7 @@ export function createVlan(attaching: Attaching, config: VlanConfig): Link {
   return addVlan(attaching, parent, config)
 }
 
-/** Configures the interface. Throws `CniError`. */
+/** Configures the interface that `createVlan` has created. Throws `CniError`. */
 export function attachVlan(attaching: Attaching, lease: Lease, config: VlanConfig, link: Link): Interface[] {
   return configureInterface(attaching, link, lease, config)
 }
@@ -59,14 +59,14 @@ function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {
   }
 }
 
-/** The kernel does not bring a VLAN up on a master that is down. */
+/** Checks that the master allows the MTU and is up: the kernel does not bring a VLAN up on a master that is down. */
 function requireFit(parent: Link, { mtu }: VlanConfig): void {
   requireMtuOfParent(mtu, parent)
   if (parent.flags & IFF_UP) return
   throw new CniError(Code.Internal, `Cannot use the master interface "${parent.name}": it is down`)
 }
 
-/** Checks VLAN, protocol, MTU and master. Throws `CniError`. */
+/** Checks VLAN, protocol, MTU and master of the interface. Throws `CniError`. */
 export function checkVlan(checking: Checking, config: VlanConfig): void {
   const { link } = checking
   const data = linkData(link, "vlan")
@@ -79,8 +79,8 @@ export function checkVlan(checking: Checking, config: VlanConfig): void {
 }
 
 /**
- * Checks that ADD can use the master. A VLAN that another container has is freed by its DEL, so the network stays
- * usable.
+ * Checks that ADD can use the master, for STATUS. A VLAN that another container uses is not an error, because DEL of
+ * that container frees it.
  */
 export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
