@@ -121,7 +121,7 @@ async function filledIn(command: string): Promise<string> {
   return named.replaceAll(/@(a|b|out)\b/g, (at) => `nsenter --net=${inside[at as keyof typeof inside]?.path}`)
 }
 
-const inOrder = (names: string[]) => (names.length === 0 ? "–" : names.join(", "))
+const inOrder = (names: string[]) => (names.length === 0 ? "–" : names.map((name) => `\`${name}\``).join(", "))
 
 const waitForAll = () => Promise.all(Object.entries(paths).map(([path, { works }]) => waitFor(works, path)))
 
