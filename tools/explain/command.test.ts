@@ -59,7 +59,7 @@ PAGE     docs/errors.md#7-the-configuration
     `MESSAGE  no IP addresses available in range set: 1; no such thing: duplicate allocation is not allowed
 WHAT     every address of the range is reserved, often by deleted containers: after a crash or a reboot the runtime ran no DEL
 DO       cni gc NETWORK --auto frees the addresses of deleted containers; use a larger range if all are in use
-ALSO     ADD of a container that has an address already: an earlier ADD failed after this step, or was repeated: DEL first: the runtime calls it, or cni del; cni ipam release if the container is gone
+ALSO     the container has an address already: ADD was repeated, or an earlier ADD failed after this step: run DEL first, through the runtime or by cni del; if the container no longer exists, cni ipam release
 LOOK     cni ipam ls
          ls /var/lib/cni/networks
 PAGE     docs/messages.md#addresses
@@ -93,7 +93,7 @@ docs/lint.md#shared-mac
 const PORTS = `WHAT     the rules of published ports are missing
 WHY      packets to these ports of the host do not reach the container
 OFTEN    a firewall's reload, nft flush ruleset
-DO       cni reconcile, or cni reattach; of podman's containers podman network reload --all
+DO       cni reconcile, or cni reattach; for podman's containers podman network reload --all
 LOOK     cni doctor
 PAGE     docs/findings.md#the-packet-filter
 `
@@ -109,7 +109,7 @@ test("a finding of doctor: what it is, why it matters, and what to do", async ()
     what: "the rules of published ports are missing",
     why: "packets to these ports of the host do not reach the container",
     causes: "a firewall's reload, nft flush ruleset",
-    remedy: "cni reconcile, or cni reattach; of podman's containers podman network reload --all",
+    remedy: "cni reconcile, or cni reattach; for podman's containers podman network reload --all",
     page: "docs/findings.md#the-packet-filter",
   })
 })
@@ -173,7 +173,7 @@ test("a code, with its messages and what each means", async () => {
   error reading from stdin: …
       stdin cannot be read, or has more than 16 MiB
   Cannot write the result to stdout
-      the runtime has ended, or the disk of stdout's file is full. ADD is undone
+      the runtime has ended, or stdout is a file on a full disk. ADD is undone
 `,
   )
   expect(out).toEndWith("install the wanted version from its archive\n\ndocs/errors.md#5-input-and-output\n")

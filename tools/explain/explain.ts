@@ -153,10 +153,10 @@ function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: 
 
 /**
  * Ranks an entry. Longer patterns are surer. An entry with a remedy ranks above one without. An entry that refers to
- * another code ("as with ADD: codes 5, 7 and 999") ranks below the entry of that code.
+ * another code ("the causes are those of ADD; see codes 5, 7 and 999") ranks below the entry of that code.
  */
 function weightOf({ weight, what, remedy, code }: KnownMessage, errorCode: number | undefined): number {
-  const reference = what.startsWith("as with ") ? -1 : 0
+  const reference = what.startsWith("the causes are those of ") ? -1 : 0
   return weight + reference + (remedy === undefined ? 0 : 45) + (errorCode !== undefined && code === errorCode ? 5 : 0)
 }
 

@@ -9,20 +9,20 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   // bridges, veths and MACs
   ['could not add "cni0": operation not supported', /modprobe bridge/],
   ['could not add "cni-podman0": operation not supported', /install the plugins again/],
-  ["failed to setup network: could not set bridge's mac: invalid argument", /repeat; install newer plugins/],
+  ["failed to setup network: could not set bridge's mac: invalid argument", /repeat the ADD; install newer plugins/],
   [`Interface veth8a2b Mac doesn't match: 0a:58:0a:2a:00:05 not found`, /MACAddressPolicy=none/],
   ['failed to set "net1" address to "e7:0a:00:00:00:01": cannot assign requested address', /first byte is even/],
   ["failed to create macvlan: cannot assign requested address", /first byte is even/],
   ['could not add "nerdctl0": operation not permitted', /run it as root/],
   [
     "iptables v1.8.7: can't initialize iptables table `nat': Table does not exist (do you need to insmod?)",
-    /load it on the host/,
+    /load the module on the host/,
   ],
   ["failed to create vlan: file exists", /one container of the network on a node/],
   [`failed to add route '{0.0.0.0/0 via 10.9.0.1 dev net1}': network is unreachable`, /correct gateway or routes/],
   [
     'time="2026-11-23" level=info msg="[ns/pod:cbr0]: error adding container to network \\"cbr0\\": must be called as chained plugin"',
-    /for Multus name the network of the cluster/,
+    /name the network of the cluster/,
   ],
 
   // plugins that are missing or old
@@ -53,7 +53,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ["validateIfName: no networks found in /etc/cni/net.d", /check the add-on's pods/],
   ['Error while adding pod to CNI network "k8s-pod-network": namespaces "podman" not found', /choose another network/],
   ['error opening "/etc/cni/net.d/cni.lock": permission denied', /network_config_dir/],
-  ["Error: mkdir /var/run/netns: permission denied", /run it as root/],
+  ["Error: mkdir /var/run/netns: permission denied", /run podman as root/],
   [
     "failed to add the address 10.4.0.2/32 to trusted zone: Not Authorized(uid): org.fedoraproject.FirewallD1.config",
     /iptables/,
@@ -100,7 +100,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     "Could not allocate IP in range: ip: 192.168.205.10 / - 192.168.205.20 / range: 192.168.205.0/24 / excludeRanges: [192.168.205.1/24]",
     /as \/32 or \/128/,
   ],
-  ["no IP ranges specified", /with kube-router check the agent's pod/],
+  ["no IP ranges specified", /with kube-router check the pod of the agent/],
   ['level=warning msg="Link \\"net1\\" down. Attempting to set up"', /Harmless|nothing/],
 
   // other suites
@@ -110,12 +110,12 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     /restart calico-node/,
   ],
   ['plugin type="calico" failed (add): cannot find a qualified ippool', /nodeSelector/],
-  ["open /run/flannel/subnet.env: no such file or directory", /check its pod and log/],
+  ["open /run/flannel/subnet.env: no such file or directory", /check the pod and the log of flanneld/],
   [
     "unable to connect to Cilium daemon: failed to create cilium agent client after 30.000000 seconds timeout",
-    /Cilium|its pod/,
+    /Cilium|the pod and the log/,
   ],
-  ["unable to connect to Cilium agent: failed to create cilium agent client", /its pod/],
+  ["unable to connect to Cilium agent: failed to create cilium agent client", /the pod and the log/],
   ['plugin type="cilium-cni" failed (add): Unable to create endpoint: Cilium API client timeout exceeded', /more CPU/],
   ["add cmd: failed to assign an IP address to container", /larger subnet/],
   ["LoadConf(): VF pci addr is required", /resourceName|annotation/],
@@ -140,7 +140,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ],
   [
     "unable to allocate IP address: Post http://127.0.0.1:6784/ip/9a: dial tcp 127.0.0.1:6784: connect: connection refused",
-    /its pod/,
+    /the pod and the log/,
   ],
   [
     "Multus: [ns/pod]: error getting k8s: cannot find a network-attachment-definition (lan) in namespace (default): not found",
