@@ -1,10 +1,10 @@
 import { join } from "node:path"
 import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
-/** Address and port of the API server's service in a namespace of a test. */
+/** The environment variables with address and port of the API server's service, in the namespace of a test. */
 export const apiEnv = { KUBERNETES_SERVICE_HOST: "127.0.0.1", KUBERNETES_SERVICE_PORT: "6443" } as const
 
-/** Serves the Node objects that it reads from stdin. */
+/** A program that serves Node objects from a file. */
 const server = `
 import { FakeApi } from "${join(import.meta.dir, "../../agent/testing/fake-api.ts")}"
 const [cert, key, nodes] = await Promise.all(process.argv.slice(-3).map((file) => Bun.file(file).text()))
@@ -16,7 +16,7 @@ console.log("ready")
 
 /** A fake API server with TLS in a namespace. */
 export class NodeApi implements AsyncDisposable {
-  /** The certificate that signs its own. */
+  /** The certificate that signed the server's certificate. */
   readonly ca: string
   readonly #program: Bun.Subprocess
   readonly #directory: TemporaryDirectory
@@ -27,7 +27,7 @@ export class NodeApi implements AsyncDisposable {
     this.#directory = directory
   }
 
-  /** Starts it with Node objects, in place of a cluster's. It takes the token "the token". */
+  /** Starts the server with these Node objects. It accepts the token "the token". */
   static async start(where: Namespace, nodes: readonly object[]): Promise<NodeApi> {
     const directory = await TemporaryDirectory.create("cni-api")
     const [cert, key, objects] = ["cert.pem", "key.pem", "nodes.json"].map((name) => directory.join(name)) as [

@@ -1,4 +1,7 @@
-/** The containers of deploy/kubernetes make a working pod network on a node on which nothing was ever installed. */
+/**
+ * Tests that the containers of deploy/kubernetes set up a working pod network on a node where nothing was ever
+ * installed.
+ */
 import { expect, test } from "bun:test"
 import { pluginNames } from "../../suite/plugins.ts"
 import { addressesOf, askEcho, connectOutside, EchoPeer, isOfMachine, ping, waitFor } from "../lab/mod.ts"
@@ -7,7 +10,7 @@ import { readDaemonSet } from "./manifests.ts"
 import { FreshNode } from "./node.ts"
 
 const places = ["/opt/cni/bin", "/etc/cni/net.d", "/run/cni", "/var/lib/cni"]
-/** A Node object as kubelet and the controller of ranges write it. */
+/** Returns a Node object like that of kubelet and the controller of ranges. */
 const nodeObject = (number: number, addresses: readonly string[]) => ({
   metadata: { name: `node-${number}` },
   spec: { podCIDRs: [`10.244.${number}.0/24`, `fd00:10:244:${number}::/64`] },
@@ -25,14 +28,14 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   expect(await node.list("/opt/cni/bin")).toEqual([...pluginNames, "cni", "cnitool"].sort())
   expect(await node.list("/etc/cni/net.d")).toEqual(["10-pods.conflist"])
 
-  // Before the agent has told the node's range.
+  // The agent has not written the node's range yet.
   const [pod, other] = [await host.addContainer(), await host.addContainer()]
   await using peer = await EchoPeer.start(pod)
   const ports = JSON.stringify({ portMappings: [{ hostPort: 8080, containerPort: peer.port, protocol: "tcp" }] })
   const add = () => node.cni(["add", "pods", pod.path], { CAP_ARGS: ports })
   expect(await add()).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("/run/cni/ranges/pods.json") })
 
-  // The second node is the other end of the link, with a pod's addresses of its range.
+  // The machine at the other end of the uplink acts as the second node. It has addresses of pods in its range.
   const outside = await connectOutside(host, "node-2")
   const links = [
     ["203.0.113.1", "2001:db8:113::1"],
@@ -63,7 +66,7 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   expect(await node.cni(["add", "pods", other.path])).toMatchObject({ exitCode: 0 })
   expect(await addressesOf(pod, "eth0")).toEqual(expect.arrayContaining(["10.244.1.2/24", "fd00:10:244:1::2/64"]))
   for (const address of ["10.244.1.2", "fd00:10:244:1::2"]) expect(await ping(other, address)).toBe(true)
-  // A pod of the other node sees this one's own address, what is outside of the cluster the node's.
+  // A pod of the other node sees the pod's own address. Machines outside the cluster see the node's address.
   await using far = await EchoPeer.start(outside)
   const seenAt = async (address: string) =>
     (await askEcho(pod, { transport: "tcp", address, port: far.port })).from.address.replace("::ffff:", "")
@@ -78,7 +81,7 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   const answers = () => askEcho(outside, { transport: "tcp", address: "203.0.113.1", port: 8080 })
   expect((await answers()).from.address).toContain("203.0.113.9")
 
-  // What the host loses comes back: rules, the bridge, settings.
+  // The listener restores what the host loses: rules, the bridge, settings.
   await host.exec("nft", ["flush", "ruleset"])
   await host.exec("ip", ["link", "delete", "cni0"])
   await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
@@ -86,14 +89,14 @@ test("a fresh node gets plugins and configuration, its range, pods, and its rule
   await waitFor(isBack, "the listener to restore the host")
   await waitFor(async () => (await answers()).from.address.includes("203.0.113.9"), "the published port to answer")
 
-  // As README.md says to verify: the tool looks into the namespaces of pods.
+  // The check in README.md, for which the tool enters the namespaces of pods.
   const { stdout } = await node.run("reconcile", ["doctor", "--json"])
   const findings = (JSON.parse(stdout) as { findings: { rule: string }[] }).findings.map(({ rule }) => rule)
   expect(findings.filter((rule) => !isOfMachine(rule))).toEqual([])
 
-  // As README.md says to uninstall: in the pod, while it runs.
+  // The uninstallation in README.md, which runs in the running pod.
   const uninstall = () => node.run("reconcile", ["install", "--bin-dir=/host/bin", "--uninstall"])
-  expect(await uninstall()).toMatchObject({ exitCode: 3 }) // pods are attached
+  expect(await uninstall()).toMatchObject({ exitCode: 3 }) // refused while pods are attached
   expect(await node.list("/etc/cni/net.d")).toEqual([])
   for (const { path } of [pod, other]) expect(await node.cni(["del", "pods", path])).toMatchObject({ exitCode: 0 })
   expect(await uninstall()).toMatchObject({ exitCode: 0 })

@@ -1,4 +1,4 @@
-/** Requirements for deploy/kubernetes, checked without a server and without kustomize. */
+/** Tests requirements of deploy/kubernetes without an API server and without kustomize. */
 import { expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
@@ -60,7 +60,7 @@ test("every container states its privileges, and has few [S180]", async () => {
       seccompProfile: { type: "RuntimeDefault" },
     })
     expect(securityContext.privileged).toBeUndefined()
-    // The API server refuses it beside SYS_ADMIN.
+    // The API server refuses `allowPrivilegeEscalation: false` together with SYS_ADMIN.
     const mayNot = securityContext.capabilities.add.includes("SYS_ADMIN")
     expect({ name, is: securityContext.allowPrivilegeEscalation }).toEqual({ name, is: mayNot ? undefined : false })
     expect(resources).toMatchObject({ requests: { cpu: "10m" }, limits: { memory: expect.stringMatching(/^\d+Mi$/) } })
@@ -87,7 +87,7 @@ test("the pods run on every node before there is a network, one node in ten is r
     priorityClassName: "system-node-critical",
     tolerations: [{ operator: "Exists" }],
   })
-  expect(JSON.stringify(object)).not.toContain("lifecycle") // such as preStop
+  expect(JSON.stringify(object)).not.toContain("lifecycle") // no hooks such as preStop
 })
 
 test("all containers have the image of this version, and the agent is probed and scraped where it listens", async () => {

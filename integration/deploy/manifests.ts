@@ -13,7 +13,7 @@ export interface Manifest {
   readonly [other: string]: unknown
 }
 
-/** A container of the DaemonSet, as far as tests read it. */
+/** The fields of a container in the DaemonSet that tests read. */
 export interface ContainerSpec {
   readonly name: string
   readonly image: string
@@ -40,7 +40,7 @@ export interface ContainerSpec {
   }[]
 }
 
-/** A volume: a path of the host, a ConfigMap, or the projected account. */
+/** A volume: a directory of the host, a ConfigMap, or the projected service account. */
 export interface Volume {
   readonly name: string
   readonly hostPath?: { readonly path: string; readonly type: string }
@@ -56,7 +56,6 @@ export interface PodSpec {
   readonly volumes: readonly Volume[]
 }
 
-/** The DaemonSet. */
 export interface DaemonSet extends Manifest {
   readonly spec: {
     readonly template: { readonly metadata: object; readonly spec: PodSpec }
@@ -70,7 +69,7 @@ export const kustomization = join(root, "deploy/kubernetes")
 
 const read = (file: string) => Bun.file(join(kustomization, file)).text()
 
-/** The objects of a file. */
+/** Returns the objects in a file. */
 export async function readManifests(file: string): Promise<Manifest[]> {
   return [Bun.YAML.parse(await read(file)) as Manifest | Manifest[]].flat()
 }
@@ -84,7 +83,7 @@ interface Kustomization {
 }
 
 /**
- * Returns the objects that `kubectl apply -k deploy/kubernetes` creates, with the ConfigMap's name without its sum.
+ * Returns the objects that `kubectl apply -k deploy/kubernetes` creates, with the ConfigMap's name without its hash.
  * `kustomize.test.ts` compares them with the output of kustomize.
  */
 export async function readDeployment(): Promise<Manifest[]> {
@@ -106,23 +105,23 @@ export async function readDeployment(): Promise<Manifest[]> {
   return JSON.parse(text)
 }
 
-/** The DaemonSet of `readDeployment`. */
+/** Returns the DaemonSet of deploy/kubernetes. */
 export async function readDaemonSet(): Promise<DaemonSet> {
   const found = (await readDeployment()).find(({ kind }) => kind === "DaemonSet")
   if (!found) throw new Error("deploy/kubernetes has no DaemonSet")
   return found as DaemonSet
 }
 
-/** The text of the network's configuration. */
+/** Returns the network configuration as text. */
 export const readConflist = () => read("10-pods.conflist")
 
-/** The image's name, with the version of the project. */
+/** The name of the image with the version of this project. */
 export const image = `cni-plugins:${version}`
 
-/** The program of a container without a command: the image's entrypoint. */
+/** The program of a container without a command: the entrypoint of the image. */
 export const entrypoint = "/opt/cni/bin/cni"
 
-/** Paths that kubelet has a runtime hide and protect in each unprivileged container. */
+/** The paths that a runtime hides or makes read-only in each unprivileged container, as kubelet requests. */
 export const protectedPaths = {
   maskedPaths: ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi", "/sys/firmware"],
   readonlyPaths: ["/proc/asound", "/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],

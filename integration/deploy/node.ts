@@ -15,18 +15,22 @@ import {
 } from "../lab/mod.ts"
 import { type ContainerSpec, entrypoint, type PodSpec, protectedPaths, readConflist } from "./manifests.ts"
 
-/** `<linux/capability.h>` */
+/** The numbers of capabilities; <linux/capability.h> */
 const capabilities = { DAC_OVERRIDE: 1, FOWNER: 3, NET_ADMIN: 12, NET_RAW: 13, SYS_ADMIN: 21, SETFCAP: 31 }
 
 /**
- * Paths of the host that belong to the kernel, or that runtimes share with it. No directories of the test replace them.
+ * Matches paths of the host that are not replaced by directories of the test, because they belong to the kernel or
+ * runtimes share them with it.
  */
 const sharedPaths = /^(\/proc|\/run\/netns$)/
 
-/** Directories in which a runtime on the node finds the files of the containers. */
+/** The directories in which a runtime on the node finds the files of containers. */
 const statePaths = ["/run/cni", "/var/lib/cni"]
 
-/** Creates a container's root at $root. Each line of $mounts is a mount: source, target, mode, propagation. */
+/**
+ * A script that creates the root of a container at $root and executes its arguments there. Each line of $mounts is a
+ * mount: source, target, mode, propagation.
+ */
 const enter = `
 mount --bind "$root" "$root"
 while read -r source target mode propagation; do
@@ -51,9 +55,9 @@ exec "$@"
 `
 
 /**
- * A node on which nothing was ever installed, and which runs containers of the DaemonSet by their manifest: the command
- * line, the user's capabilities, the mounts, a read-only root, and kubelet's masks of /proc and /sys. The manifest's
- * directories of the host are in an empty directory.
+ * A node on which nothing was ever installed. It runs containers of the DaemonSet as their manifest says: the command
+ * line, capabilities, mounts, a read-only root, and kubelet's masks of /proc and /sys. The host's directories in the
+ * manifest are below an empty directory.
  */
 export class FreshNode implements AsyncDisposable {
   readonly host: HostNamespace
@@ -68,7 +72,7 @@ export class FreshNode implements AsyncDisposable {
     this.#owned = owned
   }
 
-  /** Makes a node with the directories that kubelet makes for the pod, and with its image. */
+  /** Creates a node with the pod's image, and with the directories that kubelet creates for the pod. */
   static async create(pod: PodSpec): Promise<FreshNode> {
     await using stack = new AsyncDisposableStack()
     const host = stack.use(await HostNamespace.create())
@@ -96,17 +100,17 @@ export class FreshNode implements AsyncDisposable {
     return node
   }
 
-  /** Returns the place of a node's path. */
+  /** Returns the path on this machine of a file of the node. */
   at(path: string): string {
     return sharedPaths.test(path) ? path : this.#directory.join("node", path)
   }
 
-  /** The files in a directory of the node, without the installer's own. */
+  /** Returns the names of the files in a directory of the node, without those that the installer keeps for itself. */
   async list(path: string): Promise<string[]> {
     return (await readdir(this.at(path))).filter((name) => !name.startsWith(".")).sort()
   }
 
-  /** Writes a file of the agent's account, as kubelet projects it. */
+  /** Writes a file of the agent's service account, as kubelet does. */
   async writeAccount(name: string, text: string): Promise<void> {
     await Bun.write(this.#directory.join("account", name), text)
   }
@@ -117,24 +121,24 @@ export class FreshNode implements AsyncDisposable {
     return this.host.tryExec(this.at("/opt/cni/bin/cni"), [...words, ...places], { env: { ...programEnv, ...env } })
   }
 
-  /** Runs a container to its end, with its own arguments or others, as `kubectl exec` runs them beside it. */
+  /** Runs a container to its end. With `args` it replaces the container's arguments, like `kubectl exec`. */
   async run(name: string, args?: readonly string[]): Promise<Output> {
     return await runProgram(...(await this.#prepare(name, {}, args)))
   }
 
-  /** Starts a container, which ends with the node. `logOf` reads its log. */
+  /** Starts a container. It ends with the node. `logOf` returns its output. */
   async start(name: string, env: Readonly<Record<string, string>> = {}): Promise<Bun.Subprocess> {
     const [command, options] = await this.#prepare(name, env)
     const log = Bun.file(this.#directory.join(`${name}.log`))
     const program = Bun.spawn([...command], { env: { ...options.env }, stdio: ["ignore", log, log] })
     this.#owned.defer(async () => {
-      program.kill("SIGKILL") // unshare(1) takes no SIGTERM; the container goes with it
+      program.kill("SIGKILL") // unshare(1) ignores SIGTERM; the container ends with it
       await program.exited
     })
     return program
   }
 
-  /** The output of a started container. */
+  /** Returns the output of a started container. */
   logOf(name: string): Promise<string> {
     return Bun.file(this.#directory.join(`${name}.log`)).text()
   }
@@ -176,12 +180,12 @@ ${enter}`
   }
 }
 
-/** Returns a word of a command line with kubelet's variables replaced. */
+/** Replaces kubelet's variables in a word of a command line. */
 function expand(word: string, env: Readonly<Record<string, string>>): string {
   return word.replace(/\$\((\w+)\)/g, (written, name) => env[name] ?? written)
 }
 
-/** The files of the image, as they were built for this machine. */
+/** Returns the files of the image, built for this machine. */
 async function imageFiles(): Promise<PlacedFile[]> {
   const read = async (path: string, from: string): Promise<PlacedFile> => ({
     path,

@@ -3,25 +3,28 @@ import { join } from "node:path"
 import { mustRun, waitFor } from "../lab/mod.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-/** The name of the image that `writeImage` makes; no registry has it. */
+/** The name of the image that `writeImage` creates. No registry has it. */
 export const imageName = "interop.test/busybox:1"
 
-/** Answers every connection to port 80 with the name of the container. Writes nowhere: a pod's root is read-only. */
+/**
+ * A server that answers every connection to port 80 with the name of its container. It writes no file, because a pod's
+ * root is read-only.
+ */
 export const nameServer = ["/bin/busybox", "nc", "-ll", "-p", "80", "-e", "/bin/busybox", "hostname"]
 
-/** Asks it, from inside a container or from the host. */
+/** Returns the command that connects to the server, from a container or from the host. */
 export function askName(address: string, port: number): string[] {
   return ["/bin/busybox", "timeout", "2", "/bin/busybox", "nc", address, String(port)]
 }
 
-/** Returns the answer to the host; waits until the server listens. */
+/** Connects to the server from the host, and returns its answer. Waits until the server listens. */
 export function askFromHost(host: RuntimeHost, address: string, port: number): Promise<string> {
   const [file = "", ...args] = askName(address, port)
   const ask = async () => (await host.exec(file, args)).stdout.trim() || undefined
   return waitFor(ask, `an answer on ${address}, port ${port}`)
 }
 
-/** Writes a root directory that holds Debian's busybox-static to the host and returns its path there. */
+/** Creates a root directory with Debian's busybox-static on the host, and returns its path there. */
 export async function writeRoot(host: RuntimeHost): Promise<string> {
   const root = "/run/busybox"
   for (const directory of ["bin", "dev", "etc", "proc", "sys", "tmp"]) {
@@ -33,8 +36,8 @@ export async function writeRoot(host: RuntimeHost): Promise<string> {
 }
 
 /**
- * Writes an image of that server, in the layout of `docker save`, and returns the archive's path. Pods use it as their
- * pause image, so that each of them answers requests.
+ * Creates an image of the server as `docker save` does, and returns the archive's path. Pods use it as their pause
+ * image, so each pod answers connections.
  */
 export async function writeImage(host: RuntimeHost): Promise<string> {
   const root = await writeRoot(host)
@@ -46,7 +49,7 @@ export async function writeImage(host: RuntimeHost): Promise<string> {
   const config = {
     architecture: process.arch === "x64" ? "amd64" : process.arch,
     os: "linux",
-    config: { Cmd: nameServer, StopSignal: "SIGKILL" }, // as a process 1 without handlers it ignores SIGTERM
+    config: { Cmd: nameServer, StopSignal: "SIGKILL" }, // as process 1 without a handler it ignores SIGTERM
     rootfs: { type: "layers", diff_ids: [`sha256:${digest}`] },
   }
   await writeFile(file("config.json"), JSON.stringify(config))

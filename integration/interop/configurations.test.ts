@@ -1,4 +1,4 @@
-/** lint, diff, dry-run and explain on nodes set up by podman and containerd. */
+/** Tests lint, diff, dry-run and explain on nodes that podman and containerd have set up. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { builtPlugins, type Output, programEnv } from "../lab/mod.ts"
@@ -36,7 +36,7 @@ test("podman: its network has no fault, its container is as made, the next one's
   await podman.start("web", nameServer, "--publish", "8080:80")
   const inspect = (what: string) => podman.run("inspect", "--format", `{{.${what}}}`, "web")
   const [id, netns] = [await inspect("Id"), await inspect("NetworkSettings.SandboxKey")]
-  // The list is of a version without STATUS. It names eth0 in a sysctl, which is podman's first interface.
+  // The network's version has no STATUS. Its sysctl names eth0, which is podman's first interface.
   expect(await rulesOf(host, builtPlugins)).toEqual([["old-version", "info"]])
   expect(await differences(host, builtPlugins, "podman", netns, id)).toEqual([])
 

@@ -5,15 +5,15 @@ import { PodRuntime } from "./cri.ts"
 import { containerdNetwork } from "./networks.ts"
 import { confDir, RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 
-/** The only directory that `ctr` looks for plugins in. */
+/** The only directory in which `ctr` searches plugins. */
 export const binDir = "/opt/cni/bin"
 
-/** Installs the plugins under test into `binDir`, by their installer. */
+/** Installs the plugins under test in `binDir` with `cni install`. */
 export async function installOurs(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
 }
 
-/** Settings that differ from the defaults: state in memory, and pods that fit into a test's cgroups. */
+/** The settings that differ from the defaults: state in memory, and pods that need no cgroups of their own. */
 const containerdToml = `
 version = 2
 root = "/run/storage"
@@ -34,14 +34,17 @@ platform = "linux/${process.arch === "x64" ? "amd64" : process.arch}"
 snapshotter = "native"
 `
 
-/** containerd's networks in its Status, with Go's names. */
+/** The networks in containerd's Status, with the names of its Go types. */
 interface CniConfig {
   readonly Networks?: readonly { readonly Config: { Name: string; Plugins: readonly { Source: string }[] } }[]
 }
 
-/** containerd on its own host, with one network that is made of the plugins under test. */
+/** containerd on its own host, with one network that uses the plugins under test. */
 export class Containerd extends PodRuntime {
-  /** Starts it. `network` replaces the tested network, and `prepare` the installation into `binDir`. */
+  /**
+   * Starts containerd. `network` replaces the network under test, and `prepare` replaces the installation of the
+   * plugins.
+   */
   static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {
     const host = await RuntimeHost.create()
     try {
@@ -65,7 +68,7 @@ export class Containerd extends PodRuntime {
     return this.startProgram("containerd --config /run/containerd.toml")
   }
 
-  /** The networks that it has loaded, without its loopback: their names, and the MTU of the first plugin. */
+  /** Returns the loaded networks except containerd's loopback: their names, and the MTU of the first plugin. */
   async networks(): Promise<{ name: string; mtu: unknown }[]> {
     using cri = this.connect()
     const { info } = await cri.call("Status", { verbose: true })
@@ -78,7 +81,7 @@ export class Containerd extends PodRuntime {
       .filter(({ name }) => name !== "cni-loopback")
   }
 
-  /** `ctr …` */
+  /** Runs `ctr` with these arguments. */
   ctr(...args: string[]): Promise<Output> {
     return this.host.exec("ctr", args, { env: runtimeEnv })
   }

@@ -7,7 +7,7 @@ import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
 import { collect } from "./pod-cases.ts"
 
-/** A plugin that passes the result on, and runs while /run/hold exists; it then creates /run/held. */
+/** A chained plugin that returns prevResult unchanged. While /run/hold exists, its ADD waits, and creates /run/held. */
 const hold = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require("node:fs")
 const { cniVersion, prevResult } = JSON.parse(readFileSync(0, "utf8"))
@@ -20,7 +20,7 @@ if (command === "ADD") {
 }
 `
 
-/** containerd with that plugin at the end of the chain. */
+/** Creates containerd with this plugin at the end of the chain. */
 function createWithHold(): Promise<Containerd> {
   const { plugins, ...network } = containerdNetwork
   return Containerd.create({ ...network, plugins: [...plugins, { type: "hold" }] }, async (host) => {
@@ -30,7 +30,10 @@ function createWithHold(): Promise<Containerd> {
   })
 }
 
-/** The pod's namespace, and the result of containerd's own network for `lo`, which containerd removes, see below. */
+/**
+ * Reports whether a change is the pod's namespace, or the cached result of containerd's own network for `lo`.
+ * containerd removes both, see below.
+ */
 function isOfContainerd({ section, line }: Change): boolean {
   return section === "/run/netns" || line.startsWith("/var/lib/cni/results/cni-loopback-")
 }

@@ -12,14 +12,14 @@ export interface PodConfig {
   readonly portMappings?: readonly { readonly containerPort: number; readonly hostPort: number }[]
 }
 
-/** The runtime's data about a pod. */
+/** The status of a pod from the runtime. */
 export interface PodStatus {
   readonly id: string
   readonly state: "SANDBOX_READY" | "SANDBOX_NOTREADY"
   readonly network: { readonly ip: string }
 }
 
-/** The runtime's data about a container of a pod. */
+/** The status of a container from the runtime. */
 export interface ContainerStatus {
   readonly state: "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN"
   readonly exitCode: number
@@ -27,7 +27,7 @@ export interface ContainerStatus {
   readonly message: string
 }
 
-/** The calls of cri.proto by name, with their arguments and answers. */
+/** The calls of cri.proto by name, with the types of request and response. */
 interface Calls {
   RunPodSandbox: [{ config: object }, { podSandboxId: string }]
   StopPodSandbox: [{ podSandboxId: string }, object]
@@ -51,7 +51,8 @@ type Method = (request: object, options: object, done: (error: ServiceError | nu
 type Service = new (address: string, secret: ReturnType<typeof credentials.createInsecure>) => Client
 
 /**
- * The Container Runtime Interface, as kubelet uses it.
+ * A client of the Container Runtime Interface that makes the same calls as kubelet.
+ *
  * @example
  * using cri = new Cri("/run/containerd/containerd.sock")
  * const { podSandboxId } = await cri.call("RunPodSandbox", { config })
@@ -59,7 +60,7 @@ type Service = new (address: string, secret: ReturnType<typeof credentials.creat
 export class Cri implements Disposable {
   readonly #client: Client
 
-  /** Connects to the runtime's socket with the first call. */
+  /** Prepares a client for the runtime's socket. The first call connects. */
   constructor(socket: string) {
     const definition = loadPackageDefinition(
       loadSync(join(import.meta.dir, "cri.proto"), { enums: String, defaults: true }),
@@ -68,7 +69,7 @@ export class Cri implements Disposable {
     this.#client = new v1.RuntimeService(`unix:${socket}`, credentials.createInsecure())
   }
 
-  /** One call. Throws the runtime's error, or that it has not answered within 20 seconds. */
+  /** Makes a call. Throws the runtime's error, or an error if it does not answer within 20 seconds. */
   call<Name extends keyof Calls>(name: Name, request: Calls[Name][0]): Promise<Calls[Name][1]> {
     const method = (this.#client as unknown as Record<string, Method>)[name]
     return new Promise((resolve, reject) => {
@@ -82,14 +83,14 @@ export class Cri implements Disposable {
   }
 }
 
-/** A runtime on its own host that gets kubelet's requests for pods. */
+/** A runtime on its own host that serves kubelet's requests for pods. */
 export abstract class PodRuntime implements AsyncDisposable {
   readonly host: RuntimeHost
-  /** The path of its socket on its host. */
+  /** The path of the runtime's socket on its host. */
   readonly socket: string
-  /** An address of the host at which published ports are reached. */
+  /** The address of the host at which published ports are reachable. */
   readonly publishedAt: string = "127.0.0.1"
-  /** The file that has the number of its process. */
+  /** The file that contains the runtime's process ID. */
   readonly #pidFile = "/run/runtime.pid"
 
   protected constructor(host: RuntimeHost, socket: string) {
@@ -97,7 +98,7 @@ export abstract class PodRuntime implements AsyncDisposable {
     this.socket = socket
   }
 
-  /** Starts the daemon and waits until pods can be run. */
+  /** Starts the daemon, and waits until it can run pods. */
   abstract start(): Promise<void>
 
   /** Starts a program of the runtime, and waits until the runtime reports that it is ready. */
@@ -117,14 +118,14 @@ export abstract class PodRuntime implements AsyncDisposable {
     }
   }
 
-  /** Kills the daemon with SIGKILL; containers live on, as they do when it crashes. */
+  /** Kills the daemon with SIGKILL. Its containers continue, as after a crash. */
   async kill(): Promise<void> {
     const pid = (await readFile(this.host.file(this.#pidFile), "utf8")).trim()
     await this.host.exec("kill", ["-KILL", pid])
     await waitFor(async () => (await this.host.tryExec("test", ["-e", `/proc/${pid}/exe`])).exitCode !== 0, "its end")
   }
 
-  /** Runs a pod and returns its id. Throws the runtime's error. */
+  /** Runs a pod and returns its ID. Throws the runtime's error. */
   async runPod(name: string, keys: Partial<PodConfig> = {}): Promise<string> {
     using cri = this.connect()
     const config = { metadata: { name, uid: `uid-${name}`, namespace: "interop" }, hostname: name, linux: {}, ...keys }
@@ -151,7 +152,7 @@ export abstract class PodRuntime implements AsyncDisposable {
     await cri.call("RemovePodSandbox", { podSandboxId })
   }
 
-  /** Connects as kubelet does. */
+  /** Creates a client for the runtime's socket. */
   connect(): Cri {
     return new Cri(this.host.file(this.socket))
   }

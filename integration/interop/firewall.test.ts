@@ -18,10 +18,10 @@ import {
 } from "../lab/mod.ts"
 import { nerdctlNetwork } from "./networks.ts"
 
-/** Debian's Go plugin, 1.1.1, which has no policy `isolated`. */
+/** Debian's Go plugin, 1.1.1, which does not support policy `isolated`. */
 const theirs = "/usr/lib/cni/firewall"
 
-/** The configuration as both suites read it. */
+/** Returns the configuration in a version that both suites support. */
 function keysFor(pod: FirewalledPod): object {
   return { cniVersion: "1.0.0", prevResult: { ...pod.result, cniVersion: "1.0.0" } }
 }
@@ -39,7 +39,7 @@ for (const backend of ruleBackends.slice(1)) {
         await succeed(pod.firewall.run("ADD", keysFor(pod), bin ? { bin } : {}))
       }
       const lines = (await lab.iptables()).split("\n").filter((line) => !/^[#:]|OWNERS/.test(line))
-      // From 1.7 on, upstream's comments name both policies.
+      // From 1.7 on, the comments of the Go plugin name both policies.
       rules.push(lines.join("\n").replaceAll("same-bridge|isolated", "same-bridge"))
     }
     expect(rules[0]).toBe(rules[1] ?? "")
@@ -96,7 +96,7 @@ test("what Go's ADD has made by iptables is deleted on a node whose configuratio
   expect(await lab.iptables()).not.toMatch(/10\.1\.0|br1/)
 })
 
-/** A node with nerdctl's network, on our executables alone. */
+/** A node with nerdctl's network and only the plugins of this suite. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly #conf: TemporaryDirectory
@@ -112,7 +112,7 @@ class Node implements AsyncDisposable {
     return new Node(await HostNamespace.create(), conf)
   }
 
-  /** `cni VERB web NETNS` with one published port. */
+  /** Runs `cni VERB web NETNS` with one published port. */
   async cni(verb: "add" | "check" | "del", pod: ContainerNamespace, hostPort: number): Promise<string> {
     const portMappings = [{ hostPort, containerPort: 80, protocol: "tcp", hostIP: "0.0.0.0" }]
     const env = { ...programEnv, CAP_ARGS: JSON.stringify({ portMappings }) }

@@ -11,7 +11,7 @@ interface Node extends AsyncDisposable {
   readonly host: RuntimeHost
 }
 
-/** Starts a container "web" with port 80 at 8080 of the node, by each runtime. */
+/** Starts a container "web" with each runtime. Its port 80 is published at port 8080 of the node. */
 const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   async podman() {
     const podman = await Podman.create()

@@ -4,7 +4,7 @@ import { builtPlugins, startDaemon, waitFor } from "../lab/mod.ts"
 import { askName } from "./busybox.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-/** Asks the published port again and again, as `while curl …` does. */
+/** Connects to the published port again and again, like `while curl …`. */
 class Questions {
   answered = 0
   readonly wrong: string[] = []
@@ -24,9 +24,9 @@ class Questions {
     }
   }
 
-  /** Waits until a new request is answered. */
+  /** Waits until the container answers a new connection. */
   async expectAnswer(): Promise<void> {
-    const before = this.answered + 1 // one may be under way
+    const before = this.answered + 1 // a connection may be in progress
     await waitFor(() => this.answered > before, "the published port to answer again")
   }
 
@@ -37,15 +37,15 @@ class Questions {
 }
 
 /**
- * Flushes all rules twice while the listener runs. Each time, port 8080 of a node, mapped to port 80 of the container
- * "web", answers again, and no other container does.
+ * Flushes all rules twice while the listener runs. Port 8080 of the node, mapped to port 80 of the container "web",
+ * must answer again each time, and no other container may answer.
  */
 export async function expectAnswersThroughFlushes(host: RuntimeHost): Promise<void> {
   const listen = [join(builtPlugins, "../cni"), "reconcile", "--listen", "--bin-dir", builtPlugins]
   await startDaemon(host.commandLine(["sh", "-ec", `exec ${listen.join(" ")} >/run/listener.log 2>&1`]))
   const questions = new Questions(host)
   await questions.expectAnswer()
-  // Fewer than what the listener takes for a fight.
+  // Fewer flushes than the number after which the listener assumes a conflict with another program.
   for (const _ of ["once", "twice"]) {
     await host.exec("nft", ["flush", "ruleset"])
     await questions.expectAnswer()

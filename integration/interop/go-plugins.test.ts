@@ -17,13 +17,13 @@ import {
 } from "../lab/mod.ts"
 import { containerdNetwork } from "./networks.ts"
 
-/** Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
+/** The directory of Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
 const theirs = "/usr/lib/cni"
 const ours = builtPlugins
 const tool = join(builtPlugins, "../cni")
 const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]
 
-/** A node with one network whose plugins can be exchanged while pods run. */
+/** A node with one network. A test can exchange the plugins while pods run. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly #conf: TemporaryDirectory
@@ -35,12 +35,12 @@ class Node implements AsyncDisposable {
 
   static async create(network: object = containerdNetwork): Promise<Node> {
     const conf = await TemporaryDirectory.create("cni-interop")
-    // The library would take 1.1.0, which these Go plugins do not support.
+    // With `cniVersions` the library would choose 1.1.0, which these Go plugins do not support.
     await Bun.write(conf.join("10-pods.conflist"), JSON.stringify({ ...network, cniVersions: undefined }))
     return new Node(await HostNamespace.create(), conf)
   }
 
-  /** `cni VERB pods NETNS`, which is the runtime library at work, with the plugins in `path`. */
+  /** Runs `cni VERB pods NETNS`, which uses the runtime library, with the plugins in `path`. */
   async cni(verb: string, path: string, pod: ContainerNamespace, ports: object[] = portMappings): Promise<string> {
     const env = { ...programEnv, CAP_ARGS: JSON.stringify({ portMappings: ports }) }
     const places = ["--bin-dir", path, "--conf-dir", this.#conf.path, "--json"]
@@ -51,7 +51,7 @@ class Node implements AsyncDisposable {
     return JSON.parse(await this.cni("add", path, pod, ports)) as PluginResult
   }
 
-  /** Asks the pod's server from the host through the mapped port. */
+  /** Reports whether the pod's server answers the host at the mapped port. */
   async answers(pod: ContainerNamespace): Promise<boolean> {
     await using _server = await EchoPeer.start(pod, { port: 80 })
     return (await askEcho(this.host, { transport: "tcp", address: "10.85.0.1", port: 8080 })) !== undefined
@@ -63,7 +63,7 @@ class Node implements AsyncDisposable {
   }
 }
 
-/** The parts that differ from one ADD to the next. */
+/** Returns the parts of a result that are the same in each ADD. */
 function comparable({ interfaces, ips, routes }: PluginResult): object {
   const links = interfaces.map(({ name, sandbox }) => ({
     name: name.replace(/^veth.*/, "veth"),
@@ -78,7 +78,7 @@ test("Debian's Go plugins run under the runtime library: ADD, CHECK, DEL", async
   const result = await node.add(theirs, pod)
   expect(result.ips).toMatchObject([{ address: "10.85.0.2/16", gateway: "10.85.0.1" }])
   expect(await node.answers(pod)).toBeTrue()
-  // Upstream 1.1.1 looks for IPv6 rules of every mapped port.
+  // The Go plugin 1.1.1 expects IPv6 rules for each mapped port.
   await node.cni("check", theirs, pod, [])
   await node.cni("del", theirs, pod)
   await expect(node.cni("del", theirs, pod)).rejects.toThrow("it is attached to no network")
@@ -138,9 +138,11 @@ test("the way back is open while both suites write the same rules: backend iptab
   await node.add(ours, pod)
   expect(await node.answers(pod)).toBeTrue()
   await node.cni("del", theirs, pod)
-  // Records and notes of rules are found by this suite alone. Nothing comes of the notes of a container that is gone.
+  // The Go plugins do not delete tuning's records and the notes about rules. Notes of a deleted container have no
+  // effect.
   const isRecord = ({ line }: Change) => /^\/run\/cni\/(tuning\/pods:|rules\/)/.test(line)
-  // Of the interface whose `route_localnet` upstream leaves on: its DEL does not know what keeps others from 127.0.0.1.
+  // DEL of the Go plugin leaves `route_localnet` enabled. It does not know the guard of 127.0.0.1, which therefore
+  // stays.
   const isGuard = ({ line }: Change) => /^(table|set|chain|rule) ip cni_hostports( raw| localnet_guarded|$)/.test(line)
   const isLeft = (change: Change) => isAllocationTrace(change) || isRecord(change) || isGuard(change)
   expectUnchanged(before, await takeSnapshot(node.host), isLeft)

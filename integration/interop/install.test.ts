@@ -15,7 +15,7 @@ describe("containerd loads a configuration that cni install places, without a re
   }, 180_000)
   afterAll(() => containerd[Symbol.asyncDispose]())
 
-  /** `cni install --config` of a network with this name and MTU, from a file of that name. */
+  /** Runs `cni install --config` with a network of this name and MTU, from a file with this name. */
   async function install(file: string, name: string, mtu: number, ...flags: string[]): Promise<Output> {
     const { plugins, ...network } = containerdNetwork as { plugins: readonly object[] }
     const [first, ...rest] = plugins

@@ -1,4 +1,4 @@
-/** The section "Migrate" of docs/install.md, followed literally on nodes with containers of podman and containerd. */
+/** Follows the section "Migrate" of docs/install.md literally, on nodes with containers of podman and containerd. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { dirname, join } from "node:path"
 import { builtPlugins, EchoPeer, Namespace, outside, programEnv, scaleTimeout, uplink } from "../lab/mod.ts"
@@ -10,7 +10,7 @@ import { containerdNetwork } from "./networks.ts"
 import { Podman } from "./podman.ts"
 import { confDir, type RuntimeHost } from "./runtime-host.ts"
 
-/** The number of containers of the Go plugins; these plugins have a third of it. */
+/** The number of containers that the Go plugins attach. The plugins of this suite attach a third as many. */
 const COUNT = 30
 const tool = join(builtPlugins, "../cni")
 
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => meter[Symbol.asyncDispose]())
 
-/** A namespace that a runtime has on its host, by its file there. */
+/** A network namespace that a runtime created on its host. */
 class InHost extends Namespace {
   readonly #host: RuntimeHost
   readonly #file: string
@@ -34,8 +34,8 @@ class InHost extends Namespace {
   }
 
   /**
-   * Runs with the machine's files and processes: a program that enters another process tree is a child, which does not
-   * end with its parent.
+   * Enters only the network namespace. A program that also entered another process tree would be a child, which does
+   * not end with its parent.
    */
   commandLine(command: readonly string[]): string[] {
     const file = this.#host.file(this.#file.replace(/^\/var\/run/, "/run"))
@@ -43,17 +43,17 @@ class InHost extends Namespace {
   }
 }
 
-/** Operations on containers by name, the same for each runtime. */
+/** Functions that start and end containers by name, the same for each runtime. */
 interface Runtime {
   readonly host: RuntimeHost
-  /** Starts one, with port 81 published where `hostPort` is given. */
+  /** Starts a container. With `hostPort` its port 81 is published. */
   start(name: string, hostPort?: number): Promise<unknown>
   remove(names: readonly string[]): Promise<unknown>
 }
 
 /**
- * Debian's Go plugins where these runtimes and `cni` look for them. The machine's own directory is read-only for this
- * host.
+ * Installs Debian's Go plugins where these runtimes and `cni` search them. For this host, the machine's own directory
+ * is read-only.
  */
 async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.exec("sh", ["-ec", `cp /usr/lib/cni/* ${binDir}/; mount --bind -o ro /usr/lib/cni /usr/lib/cni`])
@@ -62,7 +62,7 @@ async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.write("/etc/containerd/config.toml", `[plugins."io.containerd.grpc.v1.cri".cni]\n${places}\n`)
 }
 
-/** Another host at the end of an uplink, which answers UDP. */
+/** Connects another machine through an uplink. It answers UDP. */
 async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer: EchoPeer }> {
   const script = `
     ip netns add outside
@@ -76,7 +76,8 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
 }
 
 /**
- * Follows commands of the page while flows are counted: out of one container, and into another by its published port.
+ * Follows commands of the page, and counts flows meanwhile: from one container to the other machine, and from there to
+ * a published port.
  */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {
   const { host } = runtime
@@ -97,13 +98,13 @@ async function counting(runtime: Runtime, other: InHost, commands: string): Prom
   return [outer, ...(inner ? [inner] : [])]
 }
 
-/** Runs commands of the page in a shell. Throws with their output. */
+/** Runs commands of the page in a shell. Throws their output if they fail. */
 async function follow(host: RuntimeHost, commands: string): Promise<void> {
   const env = { ...programEnv, PATH: `${dirname(tool)}:${programEnv.PATH}` }
   await host.exec("bash", ["-ec", commands], { env })
 }
 
-/** The state of the host, except for files that host-local and tuning's first container keep on purpose. */
+/** Returns the state of the host, except files that host-local and tuning's first container keep on purpose. */
 async function stateOf(host: RuntimeHost): Promise<string> {
   const script = `
     nft list ruleset | sed 's/counter packets [0-9]* bytes [0-9]*//'

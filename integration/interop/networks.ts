@@ -1,6 +1,6 @@
 /**
- * The README's configuration for containerd. containerd 1.6 reads `cniVersion`; `cniVersions` makes `cni gc` use 1.1.0,
- * the first version with GC.
+ * The README's network for containerd. containerd 1.6 reads `cniVersion`. `cniVersions` lets `cni gc` choose 1.1.0, the
+ * first version with GC.
  */
 export const containerdNetwork = {
   cniVersion: "1.0.0",
@@ -20,7 +20,9 @@ export const containerdNetwork = {
   ],
 }
 
-/** nerdctl's configuration of a bridge network, `nerdctl network create web`: four plugins, none with a backend. */
+/**
+ * The configuration that `nerdctl network create web` writes: a bridge network of four plugins, none with a `backend`.
+ */
 export const nerdctlNetwork = {
   cniVersion: "1.0.0",
   name: "web",
@@ -45,7 +47,7 @@ export const nerdctlNetwork = {
   ],
 }
 
-/** The README's configuration for podman. */
+/** The README's network for podman. */
 export const podmanNetwork = {
   cniVersion: "0.4.0",
   name: "podman",

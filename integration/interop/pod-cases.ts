@@ -9,12 +9,14 @@ import type { RuntimeHost } from "./runtime-host.ts"
 
 const limitMs = scaleTimeout(300_000)
 
-/** Runs `cni gc --auto` as the host's admin. The machine's own configuration of containerd names another directory. */
+/**
+ * Runs `cni gc --auto` as an operator of the host. The machine's own containerd configuration names another directory.
+ */
 export async function collect(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto", "--bin-dir", binDir])
 }
 
-/** Tests of pods of any runtime on the network `containerdNetwork`; `create` starts one. */
+/** Defines the tests of pods on the network `containerdNetwork`, for any runtime. `create` starts the runtime. */
 export function testPods(name: string, create: () => Promise<PodRuntime>): void {
   test(
     `${name}: a pod has the address that its status shows, and its host port leads to it`,

@@ -31,7 +31,8 @@ test("a container reaches itself through its published port, whether or not brid
   await using podman = await Podman.create()
   await podman.start("one", nameServer, "--publish", "8081:80")
   for (const calls of [1, 0]) {
-    // Kubernetes requests 1. Where br_netfilter is not loaded there is nothing to set, and packets do not pass.
+    // Kubernetes requires 1. Without br_netfilter this setting does not exist, and bridged packets do not pass the
+    // packet filter.
     await podman.host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-iptables=${calls}`])
     const ask = async () => (await podman.run("exec", "one", ...askName("10.88.0.1", 8081))) || undefined
     expect(await waitFor(ask, `an answer with bridge-nf-call-iptables=${calls}`)).toBe("one")
@@ -65,13 +66,13 @@ test("`podman network reload` brings back what `nft flush ruleset` has taken", a
   await podman.host.exec("nft", ["flush", "ruleset"])
   await podman.run("network", "reload", "web")
   const { stdout: after } = await podman.host.exec("nft", ["list", "ruleset"])
-  // Which links had route_localnet off is not known any more: it has been on since the container started, and that is
-  // noted.
+  // After the flush it is unknown whether portmap enabled route_localnet, so the set of links is empty and the guard is
+  // recorded.
   const rules = (text: string) =>
     text
       .replace(/\n\s*elements = { "cni-podman0" }/, "")
       .replace(/\tset localnet_guarded {[^}]*}\n\n/, "")
-      .split(/^(?=table |\t(?:chain|set|map) )/m) // in which order they were made says nothing
+      .split(/^(?=table |\t(?:chain|set|map) )/m) // the order of creation does not matter
       .map((block) => block.replace(/[\s}]+$/, ""))
       .sort()
   expect(after).toContain("set localnet_guarded")

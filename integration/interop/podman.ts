@@ -6,8 +6,9 @@ import { confDir, RuntimeHost } from "./runtime-host.ts"
 const confFile = "/run/containers.conf"
 
 /**
- * `network_backend` chooses CNI, `cni_plugin_dirs` the plugins under test. The rest adapts containers to this host:
- * their limits may not exceed those of the test, and the cgroup tree may lack controllers.
+ * Returns containers.conf. `network_backend` chooses CNI, and `cni_plugin_dirs` chooses the plugins under test. The
+ * rest adapts containers to this host: their limits must not exceed those of the test, and the cgroup tree may lack
+ * controllers.
  */
 const containersConf = (plugins: string) => `
 [network]
@@ -25,7 +26,7 @@ log_driver = "k8s-file"
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 `
 
-/** podman on its own host, with one network that is made of the plugins under test. */
+/** podman on its own host, with one network that uses the plugins under test. */
 export class Podman implements AsyncDisposable {
   readonly host: RuntimeHost
   readonly #root: string
@@ -35,7 +36,9 @@ export class Podman implements AsyncDisposable {
     this.#root = root
   }
 
-  /** Runs with the plugins under test, or with those in another directory of the host, which `prepare` fills. */
+  /**
+   * Creates podman with the plugins under test, or with those in another directory of the host, which `prepare` fills.
+   */
   static async create(plugins = builtPlugins, prepare = async (_host: RuntimeHost) => {}): Promise<Podman> {
     const host = await RuntimeHost.create()
     try {
@@ -49,17 +52,17 @@ export class Podman implements AsyncDisposable {
     }
   }
 
-  /** Runs `podman …`; returns its stdout without the line end. Throws `ProgramError`. */
+  /** Runs `podman` with these arguments, and returns its stdout without the line end. Throws `ProgramError`. */
   async run(...args: string[]): Promise<string> {
     return (await mustRun(this.#commandLine(args), { env: podmanEnv })).stdout.trim()
   }
 
-  /** `podman …`, with any exit code. */
+  /** Runs `podman` with these arguments, and returns its output, whatever its exit code. */
   try(...args: string[]): Promise<Output> {
     return runProgram(this.#commandLine(args), { env: podmanEnv })
   }
 
-  /** Starts a container that runs `command`; `flags` are those of `podman run`. */
+  /** Starts a container that runs `command`. `flags` are options of `podman run`. */
   async start(name: string, command: readonly string[], ...flags: string[]): Promise<void> {
     await this.run(
       "run",
@@ -75,7 +78,7 @@ export class Podman implements AsyncDisposable {
     )
   }
 
-  /** The address that podman shows. */
+  /** Returns the container's address from `podman inspect`. */
   address(name: string): Promise<string> {
     return this.run("inspect", "--format", "{{.NetworkSettings.Networks.podman.IPAddress}}", name)
   }
@@ -93,11 +96,11 @@ export class Podman implements AsyncDisposable {
   }
 }
 
-/** podman's flags for its directories: all of them end with the host. */
+/** The podman options for its directories, all of which are deleted with the host. */
 export const podmanPlaces = [
   ...["--root", "/run/storage", "--runroot", "/run/containers", "--tmpdir", "/run/libpod"],
   ...["--storage-driver", "vfs"],
 ]
 
-/** The environment that podman runs in. */
+/** The environment of podman. */
 export const podmanEnv = { ...programEnv, CONTAINERS_CONF: confFile, HOME: "/run" }

@@ -13,18 +13,18 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** Programs of the host itself, such as `runc` below. */
+/** The directory of programs that replace Debian's on the host, such as `runc` below. */
 const ownPrograms = "/run/bin"
 
-/** The environment of runtimes: programs in the directories of `CNI_RUNTIME_PROGRAMS` precede Debian's. */
+/** The environment of runtimes. Programs in the directories of `CNI_RUNTIME_PROGRAMS` take precedence over Debian's. */
 export const runtimeEnv: Readonly<Record<string, string>> = {
   ...programEnv,
   PATH: [ownPrograms, process.env.CNI_RUNTIME_PROGRAMS, programEnv.PATH].filter(Boolean).join(":"),
 }
 
 /**
- * runc without shares of the processor, which runtimes request and for which the cgroup tree of a test may have no
- * controller, and without a score for the OOM killer below zero, which takes CAP_SYS_RESOURCE.
+ * A runc that ignores two requests of runtimes: CPU shares, because the cgroup tree of a test may lack the controller,
+ * and a negative OOM score, because that needs CAP_SYS_RESOURCE.
  */
 const runc = `#!/bin/sh
 for word; do
@@ -34,20 +34,21 @@ done
 exec /usr/sbin/runc "$@"
 `
 
-/** The directory in which runtimes search network configurations; here it is an empty directory of the host. */
+/** The directory in which runtimes search network configurations. The host has its own, initially empty one. */
 export const confDir = "/etc/cni/net.d"
 
 /**
- * A host that container runtimes run on: a `HostNamespace` with a process tree of its own, so that all that a runtime
- * starts, in any namespace, ends with the host, and with its own /run, /etc/cni, /opt and part of the cgroup tree,
- * because that is where runtimes write. Needs root.
+ * A host for container runtimes: a `HostNamespace` with its own process tree, so that everything that a runtime starts
+ * ends with the host. It also has its own /run, /etc/cni and /opt, and its own part of the cgroup tree, because
+ * runtimes write there. Needs root.
+ *
  * @example
  * await using host = await RuntimeHost.create()
  * await host.write("/etc/cni/net.d/10-lab.conflist", conflist)
  */
 export class RuntimeHost extends Namespace implements AsyncDisposable {
   readonly #host: HostNamespace
-  /** Process 1 of the tree, with its process ID on the machine. */
+  /** The process ID, on the machine, of the host's process 1. */
   readonly #init: number
 
   private constructor(host: HostNamespace, init: number) {
@@ -70,12 +71,12 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     }
   }
 
-  /** The path under which the test sees a file of the host. */
+  /** Returns the path under which this process reaches a file of the host. */
   file(path: string): string {
     return `/proc/${this.#init}/root${path}`
   }
 
-  /** Writes a file of the host; a value other than text is written as JSON. */
+  /** Writes a file of the host. A value that is not text is written as JSON. */
   async write(path: string, content: string | object): Promise<void> {
     await mkdir(dirname(this.file(path)), { recursive: true })
     await writeFile(this.file(path), typeof content === "string" ? content : JSON.stringify(content, null, 2))
@@ -86,14 +87,17 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     return [Bun.which("nsenter") ?? "nsenter", ...enter, "--", ...command]
   }
 
-  /** Everything that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, named namespaces. */
+  /**
+   * Returns everything that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, and named
+   * namespaces.
+   */
   snapshot(): Promise<Snapshot> {
     return takeSnapshot(this.#host, [...privateDirectories, "/run/netns"])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     try {
-      process.kill(this.#init, "SIGKILL") // the kernel ends the rest of the tree
+      process.kill(this.#init, "SIGKILL") // the kernel kills the rest of the process tree
       const cgroup = cgroupOf(this.#host)
       const remove = () => this.#host.exec("find", [cgroup, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"])
       await waitFor(remove, `the processes in ${cgroup} to end`)
@@ -103,14 +107,15 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
   }
 }
 
-/** The host's part of the machine's cgroup tree, which it sees as the whole. */
+/** Returns the part of the machine's cgroup tree that the host sees as the whole tree. */
 function cgroupOf({ name }: HostNamespace): string {
   return `/sys/fs/cgroup/${name}`
 }
 
 /**
- * $1 is the cgroup to create. Removes empty cgroups of killed test processes, as other hosts do at the same time. /opt
- * keeps its content, because the plugins under test may be below it.
+ * A script that mounts the host's own directories and creates the cgroup $1. It removes empty cgroups of killed test
+ * processes, which other hosts may do at the same time. /opt keeps its content, because the plugins under test may be
+ * below it.
  */
 const privateMounts = `
   umount --lazy /run/netns # the machine's: a runtime that looks for the mount of this path finds the first
@@ -126,7 +131,7 @@ const privateMounts = `
   done
   mkdir "$1"`
 
-/** Process 1: only reaps orphans, as every init must. */
+/** The program of process 1: it only reaps orphans, as every init must. */
 const init = `
   umount /sys/fs/cgroup
   mount -t cgroup2 cni-test /sys/fs/cgroup
@@ -134,7 +139,7 @@ const init = `
   trap : CHLD
   while :; do sleep infinity & wait; done`
 
-/** Starts the process tree and returns the machine's process ID of its process 1. */
+/** Starts the process tree, and returns the process ID of its process 1 on the machine. */
 async function startInit(host: HostNamespace): Promise<number> {
   const unshare = "unshare --pid --fork --kill-child --mount --mount-proc --cgroup"
   const script = `echo $$ > "$1/cgroup.procs" && exec ${unshare} bash -ec "$2"`

@@ -1,4 +1,4 @@
-/** The tools for people, on nodes set up by podman and containerd. */
+/** Tests the `cni` commands for operators on nodes that podman and containerd have set up. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { builtPlugins, isOfMachine, type Output, programEnv } from "../lab/mod.ts"

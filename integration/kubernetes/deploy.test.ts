@@ -1,6 +1,6 @@
 /**
- * A real API server accepts every key of the objects in deploy/kubernetes, and the objects have their documented
- * effects.
+ * Tests deploy/kubernetes with a real API server: it accepts every key of the objects, and the objects have their
+ * documented effects.
  */
 import { expect, test } from "bun:test"
 import { type DaemonSet, type Manifest, readDeployment } from "../deploy/manifests.ts"
@@ -9,7 +9,7 @@ import { RealApiServer } from "./testing/api-server.ts"
 
 const address = "10.99.0.254"
 
-/** Where objects of these kinds are created. */
+/** The last part of the API path for each kind of object. */
 const places: Readonly<Record<string, string>> = {
   Namespace: "namespaces",
   ServiceAccount: "serviceaccounts",
@@ -20,7 +20,7 @@ const places: Readonly<Record<string, string>> = {
   Pod: "pods",
 }
 
-/** The path that an object is created at. A key that the API does not know is an error. */
+/** Returns the API path at which an object is created. Unknown keys are errors. */
 function pathOf({ apiVersion, kind, metadata: { namespace } }: Manifest): string {
   const group = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`
   return `${group}${namespace ? `/namespaces/${namespace}` : ""}/${places[kind]}?fieldValidation=Strict`
@@ -33,7 +33,7 @@ test(
     await host.exec("ip", ["address", "add", `${address}/32`, "dev", "lo"])
     await using api = await RealApiServer.start(host, address)
     const create = (object: Manifest, more = "") => api.ask("POST", `${pathOf(object)}${more}`, object)
-    // Those that other tests use stand in for an earlier deployment.
+    // Delete the role and its binding that the server has for other tests.
     for (const place of ["clusterroles", "clusterrolebindings"])
       await api.ask("DELETE", `/apis/rbac.authorization.k8s.io/v1/${place}/cni-agent`)
     const all = await readDeployment()

@@ -23,7 +23,7 @@ import {
 import { RealApiServer } from "./testing/api-server.ts"
 import { KubeProxy, makeNode, makeService, type ProxyMode } from "./testing/kube-proxy.ts"
 
-/** Mode ipvs needs kernel modules: `services.ts` runs it in a machine. */
+/** Whether only mode ipvs is tested. It needs kernel modules, so `services.ts` runs it in a virtual machine. */
 const isIpvs = process.env.CNI_TEST_KUBE_PROXY === "ipvs"
 if (!isIpvs) console.log("not tested here: kube-proxy in mode ipvs, which npm run test:services runs")
 
@@ -45,11 +45,11 @@ afterAll(async () => {
   await services?.[Symbol.asyncDispose]()
 })
 
-/** Starts an API server: the fake one where the machine is emulated, which is too slow for the real one. */
+/** Starts an API server. On an emulated machine it is the fake one, because the real one would be too slow. */
 async function startApi(host: HostNamespace): Promise<ClusterApi> {
   if (!isIpvs) return await RealApiServer.start(host, "127.0.0.1")
   const fake = await FakeClusterApi.start(host, "127.0.0.1")
-  await fake.trouble({ tokens: [adminToken, ""] }) // kube-proxy sends no token without TLS
+  await fake.trouble({ tokens: [adminToken, ""] }) // without TLS kube-proxy sends no token
   return fake
 }
 
@@ -57,7 +57,7 @@ function start(mode: ProxyMode): Promise<KubeProxy> {
   return KubeProxy.start(services.lab.host, api, mode, node)
 }
 
-/** The events on a node before packets arrive. */
+/** The order of events on a node before the packets arrive. */
 const orders = {
   "the service first": ["kube-proxy", "pod"],
   "the pod first": ["pod", "kube-proxy"],
@@ -66,7 +66,10 @@ const orders = {
   "all rules flushed, restored before kube-proxy's": ["pod", "kube-proxy", "flush", "reconcile", "kube-proxy"],
 } as const
 
-/** Returns the row of the table for an order of events: who got the packets, both families in one cell. */
+/**
+ * Returns a row of the results: which container got the packets in this order of events, with both families in one
+ * cell.
+ */
 function rowOf(mode: ProxyMode, order: string, answers: Readonly<Record<string, string>>): Figure {
   const cells = [[hostAddresses.ip, hostAddresses.ip6], service.clusterIps].flatMap((addresses) =>
     askers.map((who) => [...new Set(addresses.map((address) => answers[`${who} to ${address}`]))].join(", ")),
@@ -76,7 +79,10 @@ function rowOf(mode: ProxyMode, order: string, answers: Readonly<Record<string, 
   return { what: `${mode} | ${order}`, tried: all.length, held, note: cells.join(" | ") }
 }
 
-/** In mode ipvs kube-proxy accepts packets for ClusterIPs before other rules, but not those for NodePorts. */
+/**
+ * The expected answers in mode ipvs, in which kube-proxy accepts packets for ClusterIPs before other rules, but not
+ * packets for NodePorts.
+ */
 const clusterIpAnswers = Object.fromEntries(
   Object.keys(serviceAnswers).map((what) => [
     what,
@@ -98,7 +104,7 @@ describe.each(isIpvs ? (["ipvs"] as const) : captured)("kube-proxy in mode %s", 
         proxy = owned.use(await start(mode))
       }
     }
-    // Mappings from before kube-proxy worked in mode ipvs move to iptables.
+    // portmap moves mappings to iptables if they were made before kube-proxy worked in mode ipvs.
     if (isIpvs) await services.reconcile()
     const answers = await services.answers()
     await tellFigure(rowOf(mode, order, answers))

@@ -3,32 +3,32 @@ import type { Troubles } from "../../../agent/testing/fake-api.ts"
 import { type Namespace, programEnv, waitFor } from "../../lab/mod.ts"
 import { RequestsFrom } from "./requests-from.ts"
 
-/** The tokens of the agents' account, and of an administrator. */
+/** The tokens of the agents' account and of an administrator. */
 export const agentToken = "agent-token"
 export const adminToken = "admin-token"
 
-/** One answer of an API server. */
+/** The answer of an API server. */
 export interface Answer {
   readonly status: number
   // biome-ignore lint/suspicious/noExplicitAny: JSON of the API
   readonly body: any
 }
 
-/** An API server on the link of the nodes, the fake one or a real one. */
+/** A fake or a real API server in the network of the nodes. */
 export interface ClusterApi extends AsyncDisposable {
   readonly url: string
-  /** The text of its CA, with TLS. */
+  /** The certificate of its CA as PEM; undefined without TLS. */
   readonly ca?: string
-  /** A request as administrator. */
+  /** Sends a request as administrator. */
   ask(method: string, path: string, body?: object): Promise<Answer>
-  /** Returns only errors until `up`. */
+  /** Makes every request fail until `up`. */
   down(): Promise<void>
   up(): Promise<void>
-  /** Forgets the history: watches that go on from before are answered with 410. */
+  /** Deletes the history of changes. A watch that continues from an earlier version gets the answer 410. */
   forget(): Promise<void>
 }
 
-/** Returns a kubeconfig of the administrator, for programs in the namespace of an API server. */
+/** Returns an administrator's kubeconfig for programs in the namespace of an API server. */
 export function kubeconfigOf({ url, ca }: Pick<ClusterApi, "url" | "ca">): object {
   return {
     "current-context": "test",
@@ -38,7 +38,7 @@ export function kubeconfigOf({ url, ca }: Pick<ClusterApi, "url" | "ca">): objec
   }
 }
 
-/** The fake API server as a process in a namespace. */
+/** A fake API server in its own process in a namespace. */
 export class FakeClusterApi implements ClusterApi {
   readonly url: string
   readonly #process: Bun.Subprocess
@@ -93,7 +93,7 @@ export class FakeClusterApi implements ClusterApi {
   }
 }
 
-/** A request as administrator; answers JSON, or the text. */
+/** Sends a request as administrator. Returns the body parsed as JSON, or as text. */
 export async function askBy(
   send: RequestsFrom["send"],
   url: string,

@@ -5,8 +5,8 @@ import type { ClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode, networkOf, type Pod, rangesOf } from "./cluster.ts"
 
 /**
- * The cases of a cluster, on the API server that `startApi` starts. They go on from one another, as the days of a
- * cluster do.
+ * Defines the tests of a cluster. `startApi` starts its API server. Each test continues from the state that the
+ * previous test left.
  */
 export function testCluster(startApi: (lan: HostNamespace, address: string) => Promise<ClusterApi>): void {
   let cluster: Cluster
@@ -39,7 +39,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     )
     await one.deletePod({ attachment, namespace })
     one.startAgent()
-    // kubelet has not registered the node, then the controller has not given it a range.
+    // First kubelet has not registered the node, then the controller has not assigned a range to it.
     await waitFor(() => Promise.resolve(one.log.includes("no ")), "a log line")
     await cluster.makeNode(one, [])
     await one.waitForRanges([])
@@ -78,7 +78,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     await waitFor(async () => (await one.status()).fault !== undefined, "the fault in the agent's status")
     const [first, second] = [await one.addPod(), await two.addPod()]
     await reach(first, second)
-    await one.endAgent("SIGKILL") // one that starts again has the file and the routes of before
+    await one.endAgent("SIGKILL") // the new agent finds the file and the routes of the old one
     one.startAgent()
     await waitFor(() => Promise.resolve(one.log.split("follows the Nodes").length > 2), "the second agent")
     await hasRoutes(one, rangesOf(1), routesTo(two, rangesOf(2)))
@@ -108,7 +108,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     await one.waitForRanges(rangesOf(7))
     const fresh = await one.addPod()
     expect(fresh.addresses[0]).toStartWith("10.244.7.")
-    // The former range goes to another node while its container runs.
+    // The former range is assigned to another node while its container still runs.
     await cluster.deleteNode("node-12")
     await cluster.makeNode(two, rangesOf(1))
     await two.waitForRanges(rangesOf(1))
@@ -122,7 +122,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
       `Outside the range: ${old.addresses[0]} of ${old.namespace.name}/eth0`,
     )
     expect(await one.bridgeAddresses()).toContain("10.244.1.1/24")
-    // The last container of the range goes, and with it the gateway, in both families.
+    // After the last container of the former range, the agent also deletes its gateway addresses of both families.
     await one.deletePod(old)
     await waitFor(
       async () => (await one.bridgeAddresses()).every((text) => text.includes("244.7.") || text.includes(":7::")),

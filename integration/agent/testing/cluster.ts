@@ -14,15 +14,15 @@ import {
 } from "../../lab/mod.ts"
 import { agentToken, type ClusterApi } from "./api.ts"
 
-/** The built agent. */
+/** The path of the built agent. */
 export const agentProgram = join(builtPlugins, "../cni-agent")
-/** The address of the API server, on the link of the nodes. */
+/** The address of the API server in the network of the nodes. */
 const SERVER = "10.99.0.254"
-/** A kubeconfig in each node, and the files that it names. */
+/** The directory with a kubeconfig in each node, and the files that it names. */
 const ACCOUNT = "/run/cni/account"
 const NODES = "/api/v1/nodes"
 
-/** The network of pods; the agent of a node is started for one of these. */
+/** The network of the pods. The agent of a node serves one network. */
 export const podsNetwork = networkOf("pods")
 export function networkOf(name: string) {
   return {
@@ -42,10 +42,10 @@ export interface Pod {
   readonly addresses: readonly string[]
 }
 
-/** The ranges of a node in both families, by its own number: 10.244.N.0/24. */
+/** Returns the ranges of the node with this number: 10.244.N.0/24 and the same for IPv6. */
 export const rangesOf = (number: number) => [`10.244.${number}.0/24`, `fd00:10:244:${number}::/64`]
 
-/** A link with an API server and nodes, each a host in its own namespace. */
+/** A network with an API server and nodes. Each node is a host in its own namespace. */
 export class Cluster implements AsyncDisposable {
   readonly api: ClusterApi
   readonly lan: HostNamespace
@@ -68,12 +68,12 @@ export class Cluster implements AsyncDisposable {
     return new Cluster(api, lan, stack.move())
   }
 
-  /** Creates a machine on the link without a running agent. `name` is the name of its Node object. */
+  /** Creates a node without a running agent. `name` is the name of its Node object. */
   async addNode(number: number, name = `node-${number}`): Promise<ClusterNode> {
     return this.#owned.use(await ClusterNode.create(this, number, name))
   }
 
-  /** Makes a Node object, as kubelet and the controller of ranges do. Throws where that fails. */
+  /** Creates a Node object, as kubelet and the controller of ranges do. Throws if that fails. */
   async makeNode(node: Pick<ClusterNode, "name" | "addresses">, ranges: readonly string[]): Promise<void> {
     const { status, body } = await this.api.ask("POST", NODES, nodeObject(node.name, ranges, node.addresses))
     if (status !== 201) throw new Error(`Cannot make Node ${node.name}: ${status} ${JSON.stringify(body)}`)
@@ -83,7 +83,7 @@ export class Cluster implements AsyncDisposable {
     await this.api.ask("DELETE", `${NODES}/${name}`)
   }
 
-  /** Writes the boot ID of a Node, as the kubelet of a machine does. */
+  /** Writes the boot ID to a Node object, as kubelet does. */
   async registerBoot(name: string, bootID: string): Promise<void> {
     const { body } = await this.api.ask("GET", `${NODES}/${name}`)
     const status = { ...body.status, nodeInfo: { ...body.status.nodeInfo, bootID } }
@@ -96,7 +96,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** One machine: a bridge network, and perhaps the agent. */
+/** A node with a bridge network. The agent runs if it is started. */
 export class ClusterNode implements AsyncDisposable {
   readonly host: HostNamespace
   readonly name: string
@@ -131,7 +131,7 @@ export class ClusterNode implements AsyncDisposable {
     return new ClusterNode(host, name, [v4, v6])
   }
 
-  /** The logs of all agents. */
+  /** The output of all agents that ran on this node. */
   get log(): string {
     return this.#log
   }
@@ -140,7 +140,7 @@ export class ClusterNode implements AsyncDisposable {
     return this.host.file(`${ACCOUNT}/token`)
   }
 
-  /** Returns its process. */
+  /** Starts the agent for a network, and returns its process ID. */
   startAgent(network = "pods"): number {
     const flags = ["--network", network, "--node", this.name, "--kubeconfig", `${ACCOUNT}/kubeconfig`]
     const agent = Bun.spawn(this.host.commandLine([agentProgram, "run", ...flags]), {
@@ -162,7 +162,7 @@ export class ClusterNode implements AsyncDisposable {
     this.#agent = undefined
   }
 
-  /** Waits until the file of a network has these ranges. */
+  /** Waits until the agent has written these ranges to the file of a network. */
   async waitForRanges(ranges: readonly string[], network = "pods"): Promise<void> {
     await waitFor(
       async () => Bun.deepEquals((await this.rangesFile(network))?.ranges, ranges),
@@ -175,7 +175,7 @@ export class ClusterNode implements AsyncDisposable {
     return (await file.exists()) ? await file.json() : undefined
   }
 
-  /** The routes of the agent, as "PREFIX via GATEWAY" or "unreachable PREFIX", in order. */
+  /** Returns the agent's routes in order, as "PREFIX via GATEWAY" or "unreachable PREFIX". */
   async routes(): Promise<string[]> {
     const found = await Promise.all(
       ["-4", "-6"].map(async (family) => {
@@ -188,7 +188,7 @@ export class ClusterNode implements AsyncDisposable {
     return found.flat().map(text).sort()
   }
 
-  /** The addresses of the bridge, link-local ones left out. */
+  /** Returns the addresses of the bridge, except link-local ones. */
   async bridgeAddresses(): Promise<string[]> {
     const { stdout } = await this.host.exec("ip", ["-j", "address", "show", "dev", "cni0", "scope", "global"])
     const [link] = JSON.parse(stdout) as { addr_info: { local?: string; prefixlen: number }[] }[]
@@ -199,12 +199,12 @@ export class ClusterNode implements AsyncDisposable {
     return JSON.parse((await this.host.exec(agentProgram, ["status", "-o", "json"])).stdout)
   }
 
-  /** `cni-agent …` on this node. */
+  /** Runs `cni-agent` with these arguments on this node. */
   ask(...words: readonly string[]): Promise<Output> {
     return this.host.tryExec(agentProgram, [...words])
   }
 
-  /** ADD that must succeed, for a container that does not exist yet. */
+  /** Creates a container and runs ADD for it. Throws if ADD fails. */
   async addPod(network: Record<string, unknown> = podsNetwork): Promise<Pod> {
     const { namespace, attachment, output } = await this.tryPod(network)
     const { ips = [] } = (output.json ?? {}) as { ips?: { address: string }[] }
@@ -213,7 +213,7 @@ export class ClusterNode implements AsyncDisposable {
     return { namespace, attachment, addresses }
   }
 
-  /** ADD with any end. */
+  /** Creates a container and runs ADD for it. Returns the output even if ADD fails. */
   async tryPod(
     network: Record<string, unknown> = podsNetwork,
   ): Promise<{ namespace: ContainerNamespace; attachment: Attachment; output: PluginOutput }> {

@@ -1,7 +1,7 @@
 /**
- * Measures `cni-agent` of the last build, beside a fake API server with few Nodes and with 5,000, each of 15 kB: how
- * long it takes from its start to the node's range and to all routes, and from a Node event to the route, what it takes
- * of the processor in a minute at rest, and its memory then. Works in its own namespaces. Needs root.
+ * Measures the `cni-agent` of the last build with a fake API server that has few Nodes, and with one that has 5,000
+ * Nodes of 15 kB each. Prints the time from its start to the node's range and to all routes, the time from a Node event
+ * to the route, and the CPU time and memory of an idle minute. Works in its own namespaces. Needs root.
  *
  *   npm run build && bun integration/agent/testing/measure.ts [NODES…]
  */
@@ -11,11 +11,14 @@ import { waitFor } from "../../lab/mod.ts"
 import { FakeClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode } from "./cluster.ts"
 
-/** In bytes. Most of them are names of images. */
+/** The size of a Node object in bytes. Most of it are names of images. */
 const NODE_SIZE = 15_000
 const REST_MS = 60_000
 const EVENTS = 20
-/** Clock ticks of /proc/PID/stat in a second: sysconf(3) says 100 on every Linux that Bun runs on. */
+/**
+ * The length of a clock tick in /proc/PID/stat, in milliseconds. sysconf(3) returns 100 ticks per second on every Linux
+ * that Bun supports.
+ */
 const TICK_MS = 10
 
 const range = (at: number) => [`10.${at >> 8}.${at & 255}.0/24`, `fd00:10:${at.toString(16)}::/64`]
@@ -24,7 +27,7 @@ const address = (at: number) => [`10.99.1.${(at % 200) + 1}`, `fd99::1:${(at % 2
 async function fill({ api }: Cluster, count: number): Promise<void> {
   const put = (at: number) =>
     api.ask("POST", "/api/v1/nodes", nodeObject(`filler-${at}`, range(at), address(at), NODE_SIZE))
-  // 10.99 is the link's.
+  // Skip 10.99.0.0/16, the network of the nodes.
   const numbers = Array.from({ length: count }, (_, at) => at + (at < 99 << 8 ? 0 : 256))
   for (let at = 0; at < count; at += 50) await Promise.all(numbers.slice(at, at + 50).map(put))
 }
@@ -47,7 +50,7 @@ const tell = (what: string, value: string) => console.log(`  ${what.padEnd(26)} 
 const tellTimes = (what: string, times: readonly number[]) =>
   tell(what, `${median(times).toFixed(0)} ms, ${Math.max(...times).toFixed(0)} at most, of ${times.length}`)
 
-/** Starts the agent three times with no file of before. Returns its process; it has all routes. */
+/** Starts the agent three times without its file. Returns the process ID of the last one, which has all routes. */
 async function measureStart(node: ClusterNode): Promise<number> {
   const times: number[] = []
   for (let run = 1; ; run++) {
@@ -68,7 +71,10 @@ async function measureStart(node: ClusterNode): Promise<number> {
   }
 }
 
-/** The first event follows a rest, the next one the route of the one before. */
+/**
+ * Measures the time from a Node event to its route. The first event follows an idle time, and each next event the route
+ * of the previous one.
+ */
 async function measureEvents({ api }: Cluster, { host }: ClusterNode): Promise<void> {
   const times: number[] = []
   for (let at = 201 << 8; times.length < EVENTS; at++) {
@@ -85,13 +91,13 @@ async function measure(count: number): Promise<void> {
   console.log(`${count} Nodes`)
   await using cluster = await Cluster.start((lan, at) => FakeClusterApi.start(lan, at))
   const node = await cluster.addNode(11)
-  await node.host.exec("ip", ["address", "add", "10.99.2.11/16", "dev", "eth0"]) // all gateways are on the link
+  await node.host.exec("ip", ["address", "add", "10.99.2.11/16", "dev", "eth0"]) // all gateways are in this network
   await cluster.makeNode(node, range(200 << 8))
   await fill(cluster, count - 1)
   const pid = await measureStart(node)
   await waitFor(async () => (await node.status()).routes?.wanted === 2 * count, "all routes")
   await measureEvents(cluster, node)
-  await Bun.sleep(40_000) // the runtime looks after its memory for half a minute
+  await Bun.sleep(40_000) // the runtime frees memory for half a minute
   const before = cpuMs(pid)
   await Bun.sleep(REST_MS)
   tell("a minute at rest", `${cpuMs(pid) - before} ms of the processor`)

@@ -13,7 +13,7 @@ interface Answer {
   readonly error?: string
 }
 
-/** A process inside a namespace that sends requests for this one, which does not exist. */
+/** Sends HTTP requests from a namespace that this process is not in, through a process inside. */
 export class RequestsFrom implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #waiting = new Map<number, PromiseWithResolvers<Response>>()
@@ -28,7 +28,7 @@ export class RequestsFrom implements AsyncDisposable {
     })
   }
 
-  /** Like `fetch`, inside the namespace. `init` is sent to another process, so it must be plain data. */
+  /** Sends a request like `fetch`. `init` must be plain data, because it is sent to the process inside. */
   readonly send = (url: string, init: BunFetchRequestInit): Promise<Response> => {
     const waiting = Promise.withResolvers<Response>()
     const question: Question = { id: ++this.#lastId, url, init }
@@ -50,7 +50,7 @@ export class RequestsFrom implements AsyncDisposable {
   }
 }
 
-/** The process inside the namespace. */
+/** Answers a message from outside in the process inside: sends the request and returns the response. */
 async function answer({ id, url, init }: Question): Promise<Answer> {
   try {
     const response = await fetch(url, init)

@@ -4,7 +4,7 @@ import { type Answer, adminToken, agentToken, askBy, type ClusterApi } from "../
 import { RequestsFrom } from "../../agent/testing/requests-from.ts"
 import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 
-/** How long a start may take, before patience: some seconds on an idle machine. */
+/** The time limit of a start in milliseconds, before `scaleTimeout`. A start takes some seconds on an idle machine. */
 const START_MS = 180_000
 
 /** The flags of an API server without kubelets and controllers. */
@@ -14,11 +14,11 @@ const aloneFlags: readonly string[] = [
   "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 ]
 
-/** The agent's role: that of the manifests. */
+/** The permissions of the agent, the same as in the manifests. */
 const rights = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] }]
 
 /**
- * A real kube-apiserver in a namespace, with Debian's etcd behind it, TLS, tokens and RBAC. Both end with it. Without
+ * A real kube-apiserver in a namespace, with Debian's etcd, TLS, tokens and RBAC. Disposal ends both programs. Without
  * flags it has no kubelet and no controllers, and an account for the agent.
  */
 export class RealApiServer implements ClusterApi {
@@ -92,12 +92,12 @@ export class RealApiServer implements ClusterApi {
     return askBy(this.#requests.send, `${this.url}${path}`, { method, body, ca: this.ca })
   }
 
-  /** The file of its certificate authority. */
+  /** The file with the certificate of its CA. */
   get caFile(): string {
     return this.#directory.join("ca.pem")
   }
 
-  /** Ends the API server by SIGKILL; its etcd stays. */
+  /** Kills the API server with SIGKILL. etcd continues. */
   async down(): Promise<void> {
     await this.#end("kube-apiserver")
   }
@@ -114,7 +114,7 @@ export class RealApiServer implements ClusterApi {
     throw new Error(`The API server did not start:\n${(await this.#log()).slice(-5000)}`)
   }
 
-  /** Deletes the history: etcd's by compaction, and the API server's by a restart. */
+  /** Deletes the history of changes: compacts etcd and restarts the API server. */
   async forget(): Promise<void> {
     const { body } = await this.ask("GET", "/api/v1/namespaces")
     const revision = body.metadata.resourceVersion
@@ -169,7 +169,7 @@ export class RealApiServer implements ClusterApi {
   }
 }
 
-/** Makes an authority, `ca.pem`, and the server's certificate, `server.pem`, like `openssl req -x509`. */
+/** Creates a CA, `ca.pem`, and the server's certificate, `server.pem`, like `openssl req -x509`. */
 async function makeCertificates(directory: string, address: string): Promise<void> {
   const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
   const files = (name: string) => [
@@ -191,7 +191,7 @@ async function makeCertificates(directory: string, address: string): Promise<voi
   await mustRun(["openssl", "req", "-x509", ...key, ...files("server"), ...signer, ...added])
 }
 
-/** A port that was free a moment ago. */
+/** Returns a port that was free a moment ago. */
 async function freePort(): Promise<number> {
   const server = createServer()
   const { promise, resolve } = Promise.withResolvers<void>()

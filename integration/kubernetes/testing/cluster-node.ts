@@ -5,15 +5,15 @@ import { type HostNamespace, mustRun, startDaemon, waitFor } from "../../lab/mod
 import { pauseImage } from "./images.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
-/** What the nodes of a cluster have in common. */
+/** The settings that all nodes of a cluster share. */
 export interface NodeSettings {
-  /** The link of the nodes: a namespace with the bridge `lan0`, which is also their router. */
+  /** The network of the nodes: a namespace with the bridge `lan0`, which is also their router. */
   readonly lan: HostNamespace
   readonly mode: ProxyMode
   readonly kubeconfig: string
-  /** The archives of the images. */
+  /** The paths of the image archives. */
   readonly images: readonly string[]
-  /** The directory that the programs' logs are written to. */
+  /** The directory for the programs' logs. */
   readonly logs: string
   /** The addresses of the router, one for each family of the cluster. */
   readonly routers: readonly string[]
@@ -21,8 +21,8 @@ export interface NodeSettings {
 }
 
 /**
- * Settings of the whole machine that kubelet would change. It finds files with its values instead, and with
- * `protectKernelDefaults` it ends rather than write others.
+ * Settings of the whole machine that kubelet would change. On these nodes kubelet sees files with the values that it
+ * wants. With `protectKernelDefaults` it exits rather than write other values.
  */
 const machineSysctls = {
   "vm/overcommit_memory": 1,
@@ -88,7 +88,7 @@ const kubeletConfiguration = {
   volumePluginDir: "/run/kubelet-plugins",
 }
 
-/** A node: containerd, kubelet and kube-proxy on their own host, without plugins and without a network of pods. */
+/** A node: containerd, kubelet and kube-proxy on their own host, without CNI plugins and without a pod network. */
 export class ClusterNode implements AsyncDisposable {
   readonly name: string
   readonly addresses: readonly string[]
@@ -102,7 +102,7 @@ export class ClusterNode implements AsyncDisposable {
     this.#settings = settings
   }
 
-  /** Starts node `number`, of 1 to 9. */
+  /** Starts the node with this number, from 1 to 9. */
   static async create(number: number, settings: NodeSettings): Promise<ClusterNode> {
     await using stack = new AsyncDisposableStack()
     const host = stack.use(await RuntimeHost.create())
@@ -119,7 +119,7 @@ export class ClusterNode implements AsyncDisposable {
     return node
   }
 
-  /** Appends a program's output to a file of the logs. */
+  /** Starts a program, and appends its output to a log file. */
   async #start(name: string, command: string): Promise<void> {
     const log = join(this.#settings.logs, `${this.name}-${name}.log`)
     const script = `PATH=${runtimeEnv.PATH} exec ${command} >>${log} 2>&1`
@@ -139,7 +139,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.host.write("/run/resolv.conf", `nameserver ${routers[0]}\n`)
   }
 
-  /** Ends containerd by SIGKILL, and starts it. Pods run on. */
+  /** Kills containerd with SIGKILL and starts it again. Pods continue. */
   async restartContainerd(): Promise<void> {
     await this.host.exec("pkill", ["-KILL", "-x", "containerd"])
     await this.#start("containerd", containerd)
@@ -164,7 +164,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.#start("kubelet", `${await kubernetesProgram("kubelet")} ${flags.join(" ")}`)
   }
 
-  /** Ends kubelet by SIGKILL, and starts it. Pods run on. */
+  /** Kills kubelet with SIGKILL and starts it again. Pods continue. */
   async restartKubelet(): Promise<void> {
     await this.host.exec("pkill", ["-KILL", "--oldest", "kubelet"])
     await this.#startKubelet()
@@ -179,7 +179,7 @@ export class ClusterNode implements AsyncDisposable {
       hostnameOverride: this.name,
       clientConnection: { kubeconfig },
       clusterCIDR: clusterCidr,
-      // A namespace cannot change the limits of the whole machine.
+      // A network namespace cannot change the conntrack limits of the whole machine.
       conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },
       oomScoreAdj: 0,
     })

@@ -9,17 +9,21 @@ import { clusterDns } from "./cluster-dns.ts"
 import { ClusterNode } from "./cluster-node.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
-/** How long a step may take, before patience: under a minute on an idle machine. */
+/**
+ * The time limit of a step in milliseconds, before `scaleTimeout`. A step takes less than a minute on an idle machine.
+ */
 const stepMs = 300_000
 const timeout = `--timeout=${stepMs / 1000}s`
 
-/** The families of a cluster: ranges of pods as in deploy/kubernetes, of services, and the router of the nodes. */
+/**
+ * The address ranges of pods, as in deploy/kubernetes, and of services, and the router of the nodes, for each family.
+ */
 const families = [
   { pods: "10.244.0.0/16", services: "10.96.0.0/16", router: "10.99.0.254", length: 24 },
   { pods: "fd00:10:244::/48", services: "fd00:96::/112", router: "fd00:99::254", length: 64 },
 ]
 
-/** The ranges of each node's pods, by its name. */
+/** The ranges of the pods on each node, by the node's name. */
 export type Ranges = ReadonlyMap<string, readonly string[]>
 
 type Controller = "kube-controller-manager" | "kube-scheduler"
@@ -27,19 +31,19 @@ type Controller = "kube-controller-manager" | "kube-scheduler"
 export interface ClusterOptions {
   readonly mode: ProxyMode
   readonly isDualStack: boolean
-  /** Flags of kube-controller-manager on the sizes of ranges. */
+  /** The flags of kube-controller-manager for the sizes of ranges. */
   readonly ranges?: readonly string[]
-  /** Makes the pod network; deploy/kubernetes by default. */
+  /** Installs the pod network, by default deploy/kubernetes. */
   readonly install?: (cluster: Cluster, ranges: Ranges) => Promise<void>
-  /** The archives of the images. */
+  /** The paths of the image archives. */
   readonly images: readonly string[]
-  /** The directory that the programs' logs are written to. */
+  /** The directory for the programs' logs. */
   readonly logs: string
 }
 
 /**
- * A cluster of three nodes as namespaces, with a control plane in the namespace of their link. `kubectl apply -k
- * deploy/kubernetes` sets up the pod network.
+ * A cluster of three nodes in namespaces. The control plane is in the namespace that connects the nodes. `kubectl apply
+ * -k deploy/kubernetes` sets up the pod network.
  */
 export class Cluster implements AsyncDisposable {
   /** The namespace of the control plane. */
@@ -66,7 +70,7 @@ export class Cluster implements AsyncDisposable {
     this.#owned = owned
   }
 
-  /** Makes the control plane; `start` makes the rest. */
+  /** Starts the control plane. `start` adds the nodes. */
   static async create(options: ClusterOptions): Promise<Cluster> {
     await using stack = new AsyncDisposableStack()
     const used = families.slice(0, options.isDualStack ? 2 : 1)
@@ -103,12 +107,12 @@ export class Cluster implements AsyncDisposable {
     return cluster
   }
 
-  /** The administrator's, for programs in `lan`. */
+  /** The path of the administrator's kubeconfig, for programs in `lan`. */
   get kubeconfig(): string {
     return this.directory.join("kubeconfig")
   }
 
-  /** Starts a program of the control plane, which ends with the namespace. */
+  /** Starts a program of the control plane. It ends with the namespace. */
   async begin(name: Controller): Promise<void> {
     const log = Bun.file(`${this.#options.logs}/${name}.log`)
     const command = this.lan.commandLine([await kubernetesProgram(name), ...(this.#flags?.[name] ?? [])])
@@ -117,25 +121,25 @@ export class Cluster implements AsyncDisposable {
     this.#controllers.set(name, process)
   }
 
-  /** Ends a program of the control plane by SIGKILL. */
+  /** Kills a program of the control plane with SIGKILL. */
   async end(name: Controller): Promise<void> {
     this.#controllers.get(name)?.kill("SIGKILL")
     await this.#controllers.get(name)?.exited
   }
 
-  /** `kubectl …` */
+  /** Runs `kubectl` with these arguments. */
   async kubectl(args: readonly string[], input?: string): Promise<Output> {
     const command = ["--kubeconfig", this.kubeconfig, ...args]
     const env = { ...programEnv, HOME: this.directory.path }
     return this.lan.exec(await kubernetesProgram("kubectl"), command, { env, ...(input !== undefined && { input }) })
   }
 
-  /** Creates and changes objects, like `kubectl apply`. */
+  /** Creates or changes an object, like `kubectl apply`. */
   async apply(object: object): Promise<void> {
     await this.kubectl(["apply", "-f", "-"], JSON.stringify(object))
   }
 
-  /** Makes three nodes and installs the pod network and DNS; returns when both are ready. */
+  /** Starts three nodes and installs the pod network and DNS. Waits until both are ready. */
   async start(): Promise<void> {
     const used = families.slice(0, this.#options.isDualStack ? 2 : 1)
     const { lan, kubeconfig } = this
@@ -159,7 +163,7 @@ export class Cluster implements AsyncDisposable {
     await this.kubectl(["-n", namespace, "rollout", "status", timeout, workload])
   }
 
-  /** Returns the ranges of pods when each node has its own. */
+  /** Returns the ranges of pods, or undefined until each node has its own. */
   async #readRanges(): Promise<Ranges | undefined> {
     const { body } = await this.api.ask("GET", "/api/v1/nodes")
     const ranges = new Map<string, readonly string[]>()
@@ -167,7 +171,10 @@ export class Cluster implements AsyncDisposable {
     return ranges.size === this.nodes.length ? ranges : undefined
   }
 
-  /** Gives the control plane, which runs no agent, routes to the nodes' ranges; the API server's proxy asks pods. */
+  /**
+   * Adds routes to the nodes' ranges in the namespace of the control plane, because the API server's proxy connects to
+   * pods. No agent runs there.
+   */
   async #routeToPods(ranges: Ranges): Promise<void> {
     for (const { name, addresses } of this.nodes)
       for (const [at, range] of (ranges.get(name) ?? []).entries())
@@ -179,7 +186,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** Applies deploy/kubernetes by an overlay that names the image as it was imported. */
+/** Applies deploy/kubernetes with an overlay that names the imported image. */
 async function applyDeployment(cluster: Cluster): Promise<void> {
   const overlay = {
     apiVersion: "kustomize.config.k8s.io/v1beta1",

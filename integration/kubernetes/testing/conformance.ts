@@ -39,17 +39,17 @@ import { writeSection } from "./results.ts"
 const logs = join(import.meta.dir, "../../../dist/conformance")
 const conformance = String.raw`\[sig-network\].*\[Conformance\]`
 const dualStack = String.raw`\[sig-network\].*\[Feature:IPv6DualStack\]`
-/** The cluster has no controller of load balancers, and this kernel may have no SCTP. */
+/** Matches tests that cannot run: the cluster has no controller of load balancers, and this kernel may have no SCTP. */
 const skipped = "[Ll]oad ?[Bb]alancer|SCTP"
 
 const proxyModes = ["iptables", "nftables"] as const
 type ProxyMode = (typeof proxyModes)[number]
 
-/** How many tests run at a time. */
+/** The number of tests that run at the same time. */
 const processes = 4
 const limitMs = 7_200_000
 
-/** A test as ginkgo's report has it. */
+/** A test in ginkgo's report. */
 interface Spec {
   readonly ContainerHierarchyTexts: readonly string[] | null
   readonly LeafNodeType: string
@@ -69,15 +69,15 @@ interface Run {
   readonly readySeconds: number
   readonly testSeconds: number
   readonly results: readonly Result[]
-  /** How often each attack hit a node. */
+  /** The number of nodes that each attack hit. */
   readonly fire: ReadonlyMap<string, number> | undefined
 }
 
-/** Runs the tests that match in a cluster, and returns how they ended. */
+/** Runs the tests that match `focus` in a cluster, and returns their results. */
 async function runTests(cluster: Cluster, focus: string, mode: ProxyMode): Promise<Result[]> {
   const directory = cluster.directory.join("tests")
   await mkdir(directory)
-  await symlink(await kubernetesProgram("network.test"), join(directory, "network.test")) // ginkgo wants this ending
+  await symlink(await kubernetesProgram("network.test"), join(directory, "network.test")) // ginkgo requires this ending of the name
   const ofGinkgo = [`--procs=${processes}`, `--focus=${focus}`, `--skip=${skipped}`, "--no-color", "--timeout=2h"]
   const report = ["--json-report=report.json", `--output-dir=${directory}`]
   const ofTests = [
@@ -133,8 +133,8 @@ ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on
 }
 
 /**
- * Builds missing programs, then runs this command in its own namespaces, which reach no module proxy. Returns its exit
- * code.
+ * Builds missing programs, then runs this command again in its own namespaces, which have no access to a module proxy.
+ * Returns its exit code.
  */
 async function runApart(): Promise<number> {
   const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
@@ -179,13 +179,13 @@ interrupted.promise.catch(() => undefined)
 for (const signal of ["SIGINT", "SIGTERM"] as const)
   process.on(signal, () => interrupted.reject(new Error(`Ended by ${signal}`)))
 
-/** The value of `work`, unless this command is interrupted before. */
+/** Returns the value of `work`. Throws if this command is interrupted first. */
 function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
   work.catch(() => undefined)
   return Promise.race([work, interrupted.promise])
 }
 
-/** Does `work` on a new cluster. */
+/** Runs `work` on a new cluster. */
 async function onCluster<T>(
   options: Pick<ClusterOptions, "mode" | "images" | "ranges" | "install">,
   work: (cluster: Cluster, readySeconds: number) => Promise<T>,

@@ -13,7 +13,9 @@ const flush = `
 const directory = "/opt/cni/bin"
 const install = [`${directory}/cni`, "install", "--adopt", "--bin-dir=/host/bin", "--tool-dir=/host/bin"]
 
-/** The attacks on all nodes at once while tests run. Each returns the number of affected nodes. */
+/**
+ * The attacks, each of which hits all nodes at once while tests run. An attack returns the number of affected nodes.
+ */
 const attacks: Readonly<Record<string, (cluster: Cluster) => Promise<number>>> = {
   async "the DaemonSet rolled to another build, or back, node by node"(cluster) {
     const { nodes } = cluster
@@ -54,15 +56,15 @@ async function onNodes({ nodes }: Cluster, script: string): Promise<number> {
   return outputs.filter(({ exitCode }) => exitCode === 0).length
 }
 
-/** Returns the digest and the name of each executable on a node. */
+/** Returns the checksum and the name of each executable on a node. */
 async function readDigests({ host }: ClusterNode): Promise<ReadonlySet<string>> {
   const { stdout } = await host.exec("sh", ["-c", `sha256sum ${directory}/*`])
   return new Set(stdout.trim().split("\n"))
 }
 
 /**
- * Starts an attack on the cluster every 20 seconds until `work` ends, even if an earlier one is still running. Returns
- * the number of hits of each attack.
+ * Starts an attack on the cluster every 20 seconds until `work` ends, even if an earlier attack still runs. Returns the
+ * number of nodes that each attack hit.
  */
 export async function underFire(cluster: Cluster, work: Promise<unknown>): Promise<Map<string, number>> {
   let isOver = false

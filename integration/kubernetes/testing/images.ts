@@ -8,7 +8,10 @@ import { stageFiles } from "../../../scripts/release/stage.ts"
 import { mustRun } from "../../lab/mod.ts"
 import { laterVersion, markedWith } from "../../release/sample.ts"
 
-/** Published names: pods of the tests request these, and no registry is asked for an image that is there. */
+/**
+ * The published names of images that the tests' pods request. Runtimes do not ask a registry for an image that they
+ * already have.
+ */
 export const pauseImage = "registry.k8s.io/pause:3.10.1"
 export const dnsImage = "registry.k8s.io/coredns/coredns:v1.12.4"
 const testImages = ["agnhost:2.56", "jessie-dnsutils:1.7", "busybox:1.37.0-1"].map(
@@ -19,7 +22,7 @@ export const [testImage = ""] = testImages
 /** Programs of this machine that tests call in the image, by their names there. */
 const programs = {
   bash: "/bin/bash",
-  // Debian's static busybox as sh prefers its own applets to programs of the same name.
+  // As `sh`, Debian's static busybox would prefer its own applets to programs with the same names.
   sh: "/bin/dash",
   curl: "/usr/bin/curl",
   dig: "/usr/bin/dig",
@@ -32,8 +35,8 @@ const programs = {
 }
 
 /**
- * Makes the images of a cluster in a directory, for `ctr images import`; returns their paths. With `isWithLater` there
- * is one of the plugins in another build too.
+ * Creates the images of a cluster in a directory, for `ctr images import`, and returns their paths. With `isWithLater`
+ * it adds an image with another build of the plugins.
  */
 export async function makeImages(directory: string, isWithLater: boolean): Promise<string[]> {
   const target = process.arch === "x64" ? targets.amd64 : targets.arm64
@@ -84,13 +87,13 @@ async function makeTestRoot(root: string): Promise<void> {
   await writeFile(join(root, "etc/nsswitch.conf"), "hosts: files dns\n")
   await writeFile(join(root, "etc/passwd"), "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n")
   await writeFile(join(root, "etc/group"), "root:x:0:\nnogroup:x:65534:\n")
-  // What agnhost serves TLS with; nothing verifies it.
+  // The certificate of agnhost's TLS server. No client verifies it.
   const key = ["-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
   const files = ["-keyout", join(root, "localhost.key"), "-out", join(root, "localhost.crt")]
   await mustRun(["openssl", "req", "-x509", ...key, ...files])
 }
 
-/** Packs a directory as an image with several names, in the layout of `docker save`. Returns the archive's path. */
+/** Packs a directory as an image with several names, as `docker save` does. Returns the archive's path. */
 async function pack(root: string, names: readonly string[], config: object): Promise<string> {
   const parts = `${root}.image`
   await mkdir(parts)

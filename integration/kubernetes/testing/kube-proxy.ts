@@ -4,21 +4,21 @@ import { type HostNamespace, programEnv, TemporaryDirectory, waitFor } from "../
 
 export type ProxyMode = "iptables" | "nftables" | "ipvs"
 
-/** The time limit, before patience, until a service is in the rules. */
+/** The time limit in milliseconds, before `scaleTimeout`, until kube-proxy has written the rules of a service. */
 const syncMs = 25_000
 
-/** A service with two ports of one number: the NodePort, and the one of its ClusterIPs. */
+/** A service with a NodePort and a port of its ClusterIPs, which are equal. */
 export interface NodePortService {
   readonly name: string
   readonly clusterIps: readonly string[]
   readonly nodePort: number
   readonly port: number
-  /** Where it leads: one address for each family, IPv4 first, or none. */
+  /** The addresses of its endpoint, IPv4 first, or an empty list. */
   readonly endpoints: readonly string[]
   readonly endpointPort: number
 }
 
-/** A real kube-proxy in a host's namespace. What it has written stays when it ends, as on a node. */
+/** A real kube-proxy in a host's namespace. Its rules stay when it ends, as on a node. */
 export class KubeProxy implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #directory: TemporaryDirectory
@@ -28,7 +28,7 @@ export class KubeProxy implements AsyncDisposable {
     this.#directory = directory
   }
 
-  /** Starts it for the node `name`; returns when it has written its rules. */
+  /** Starts kube-proxy for the node `name`, and waits until it has written its rules. */
   static async start(host: HostNamespace, api: ClusterApi, mode: ProxyMode, name: string): Promise<KubeProxy> {
     const program = await kubernetesProgram("kube-proxy")
     const directory = await TemporaryDirectory.createLocked("cni-kube-proxy")
@@ -40,7 +40,7 @@ export class KubeProxy implements AsyncDisposable {
       hostnameOverride: name,
       clientConnection: { kubeconfig: directory.join("kubeconfig"), contentType: "application/json" },
       clusterCIDR: "10.22.0.0/16,fd00:22::/64",
-      // A namespace cannot change the limits of the whole machine.
+      // A network namespace cannot change the conntrack limits of the whole machine.
       conntrack: { maxPerCore: 0, min: 0, tcpEstablishedTimeout: "0s", tcpCloseWaitTimeout: "0s" },
       oomScoreAdj: 0,
       healthzBindAddress: "127.0.0.1:10256",
@@ -76,7 +76,7 @@ export class KubeProxy implements AsyncDisposable {
   }
 }
 
-/** Returns whether kube-proxy says that it has written the rules of both families. */
+/** Reports whether kube-proxy's log says that it has written the rules of both families. */
 function hasSynced(log: string): boolean {
   return ["IPv4", "IPv6"].every((family) => new RegExp(`yncProxyRules complete" ipFamily="${family}"`).test(log))
 }
@@ -87,7 +87,7 @@ async function send(api: ClusterApi, method: string, path: string, object?: obje
   return body
 }
 
-/** Makes the node, as kubelet and the controller of ranges would. */
+/** Creates the Node object, as kubelet and the controller of ranges do. */
 export async function makeNode(api: ClusterApi, name: string, addresses: readonly string[]): Promise<void> {
   const spec = { podCIDRs: ["10.22.0.0/16", "fd00:22::/64"], podCIDR: "10.22.0.0/16" }
   const node = { apiVersion: "v1", kind: "Node", metadata: { name }, spec }
@@ -99,7 +99,7 @@ export async function makeNode(api: ClusterApi, name: string, addresses: readonl
 const SERVICES = "/api/v1/namespaces/default/services"
 const SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 
-/** Creates a service with its endpoints on a node, like a controller. Disposing the result deletes the service. */
+/** Creates a service whose endpoints are on a node, as controllers do. Disposing the result deletes the service. */
 export async function makeService(
   api: ClusterApi,
   nodeName: string,

@@ -4,7 +4,9 @@ import type { ClusterNode } from "./cluster-node.ts"
 import { idlePods, type Pod, pingPods, readPods } from "./pods.ts"
 
 const limitMs = 600_000
-/** Pods of a node with a range of 16 addresses, of which three are the network, the gateway and broadcast. */
+/**
+ * The number of pods on a node with a range of 16 addresses. Three of these are the network, the gateway and broadcast.
+ */
 const podsOfRange = 13
 const outageMs = 120_000
 
@@ -17,7 +19,7 @@ interface PodObject {
   }
 }
 
-/** What happens to the cluster. Each ends when the objects are as they should be. */
+/** The events in the life of a cluster. Each function returns when the objects have their expected state. */
 const events: Readonly<Record<string, (cluster: Cluster) => Promise<void>>> = {
   async "Node deleted and created again"(cluster) {
     await recreate(cluster, nodeOf(cluster, 2))
@@ -62,26 +64,26 @@ function nodeOf({ nodes }: Cluster, number: number): ClusterNode {
   return node
 }
 
-/** Deletes a Node object; kubelet makes it again when it starts. */
+/** Deletes a Node object, and restarts kubelet, which creates it again. */
 async function recreate(cluster: Cluster, node: ClusterNode): Promise<void> {
   await cluster.kubectl(["delete", "node", node.name])
   await node.restartKubelet()
   await waitFor(() => cluster.kubectl(["get", "node", node.name]), `the Node ${node.name}`, limitMs)
 }
 
-/** Deletes the pods of a node whose range may be another one now, as docs/kubernetes.md says. */
+/** Deletes the pods of a node whose range may have changed, as docs/kubernetes.md says. */
 async function deletePods(cluster: Cluster, { name }: ClusterNode): Promise<void> {
   await cluster.kubectl(["wait", "--for=condition=Ready", `node/${name}`, `--timeout=${limitMs / 1000}s`])
   for (const namespace of ["default", "kube-system"])
     await cluster.kubectl(["-n", namespace, "delete", "pods", `--field-selector=spec.nodeName=${name}`])
 }
 
-/** Ends all processes of idle pods: kubelet creates new sandboxes without the API server. */
+/** Kills all processes of idle pods. kubelet creates new sandboxes without the API server. */
 async function killPods({ host }: ClusterNode): Promise<void> {
   await host.tryExec("pkill", ["-KILL", "-x", "agnhost"])
 }
 
-/** Returns all pods when each is ready and has the addresses that the API server knows. */
+/** Returns all pods, or undefined until each pod is ready and has the addresses that the API server knows. */
 async function settledPods(cluster: Cluster): Promise<readonly Pod[] | undefined> {
   const { body } = await cluster.api.ask("GET", "/api/v1/pods")
   const known: PodObject[] = body.items.filter(({ spec }: PodObject) => !spec.hostNetwork)
@@ -94,7 +96,7 @@ async function settledPods(cluster: Cluster): Promise<readonly Pod[] | undefined
   return Bun.deepEquals(read.sort(), expected.sort()) ? pods : undefined
 }
 
-/** Triggers all events in order, and returns a table of the pods' states after each. */
+/** Runs all events in order, and returns a table of the pods' states after each event. */
 export async function runLifecycle(cluster: Cluster): Promise<string> {
   await cluster.apply(idlePods("idle"))
   await cluster.waitUntilReady("daemonset/idle")

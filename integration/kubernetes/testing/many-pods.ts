@@ -6,17 +6,17 @@ import { idlePods, readPods } from "./pods.ts"
 
 const podsOfNode = 100
 
-/** The limit for the end of all pods. */
+/** The time limit for the deletion of all pods, in milliseconds. */
 const limitMs = 600_000
 
-/** Debian's package of Go's plugins. */
+/** The directory of Debian's Go plugins. */
 const goPlugins = "/usr/lib/cni"
 
-/** A cluster and its pods. */
+/** One measurement: a pod network, or the host's network. */
 interface Turn {
   readonly title: string
   readonly hostNetwork?: boolean
-  /** How the pod network is made. */
+  /** The function that installs the pod network. */
   readonly network?: Pick<ClusterOptions, "install">
 }
 
@@ -25,8 +25,8 @@ const go: Turn = { title: "Go's plugins", network: { install: installGoPlugins }
 export const turns: readonly Turn[] = [ours, go, { title: "the host's network", hostNetwork: true }, ours, go]
 
 /**
- * Prints what plugins may leave on a node, with the number of equal lines. kube-proxy's table changes by itself. The
- * files of an index of host-local are emptied, not deleted.
+ * A script that prints everything that plugins may leave on a node, with the number of equal lines. It omits
+ * kube-proxy's table, which changes by itself, and empty files of host-local's index.
  */
 const list = `
   {
@@ -36,10 +36,13 @@ const list = `
     nft list tables | grep -v kube-proxy | while read -r table; do nft -s list $table; done
   } | sort | uniq -c`
 
-/** Prints how many network namespaces and processes of pods a node has. */
+/** A script that prints the numbers of network namespaces and of pods' processes on a node. */
 const count = "ls /run/netns | wc -l; pgrep -xc agnhost"
 
-/** Prints processor time in ticks: of the ended children of containerd, and of the processes of the DaemonSet. */
+/**
+ * A script that prints CPU time in ticks: of containerd's children that have ended, and of the processes of the
+ * DaemonSet.
+ */
 const measure = `
   awk '{ print $16 + $17 }' /proc/$(pgrep -ox containerd)/stat
   for pid in $(pgrep -x 'cni|cni-agent'); do awk '{ print $14 + $15 + $16 + $17 }' /proc/$pid/stat; done |
@@ -78,7 +81,7 @@ export async function runManyPods(cluster: Cluster, { title, hostNetwork = false
   const deleting = seconds()
   await cluster.kubectl(["delete", "deployments", ...names.map((name) => `many-${name}`)])
   const areGone = async () => {
-    await Bun.sleep(1000) // the nodes need the processors
+    await Bun.sleep(1000) // the nodes need all processors
     return Bun.deepEquals(await onNodes(cluster, count), counted)
   }
   await waitFor(areGone, "the pods to be gone", limitMs)
@@ -86,7 +89,7 @@ export async function runManyPods(cluster: Cluster, { title, hostNetwork = false
   const [childrenAfter, daemonsAfter] = await processorSeconds(cluster)
   const findLeft = async () =>
     (await onNodes(cluster, list)).flatMap((lines, at) => lines.filter((line) => !before[at]?.includes(line)))
-  // containerd repeats DELs when kubelet removes the sandboxes.
+  // containerd repeats DEL when kubelet removes the sandboxes.
   for (const until = performance.now() + 60_000; performance.now() < until && (await findLeft()).length > 0; )
     await Bun.sleep(5000)
   const left = await findLeft()
@@ -95,7 +98,9 @@ export async function runManyPods(cluster: Cluster, { title, hostNetwork = false
   return `| ${title} | ${ready} | ${gone} | ${spent} | ${left.length} |`
 }
 
-/** Installs Go's plugins and static routes instead of deploy/kubernetes; `ranges` has those of each node. */
+/**
+ * Installs the Go plugins and static routes instead of deploy/kubernetes. `ranges` contains the ranges of each node.
+ */
 async function installGoPlugins({ nodes }: Cluster, ranges: Ranges): Promise<void> {
   const { plugins, cniVersions: _, ...list } = JSON.parse(await readConflist())
   const [{ ipMasqBeyond: __, ...bridge }, ...others] = plugins
@@ -109,7 +114,7 @@ async function installGoPlugins({ nodes }: Cluster, ranges: Ranges): Promise<voi
   }
 }
 
-/** The section of RESULTS.md. */
+/** Returns the section of RESULTS.md. */
 export async function describeTurns(rows: readonly string[]): Promise<string> {
   const { stdout } = await mustRun(["dpkg-query", "--show", "containernetworking-plugins"])
   return `Three nodes got 100 pods each, all at once, which then were deleted. Each turn had a new cluster with one pod on each

@@ -2,21 +2,21 @@ import type { Cluster } from "./cluster.ts"
 import type { ClusterNode } from "./cluster-node.ts"
 import { testImage } from "./images.ts"
 
-/** A pod as the kernel has it: the network namespace that the runtime made for it, and its addresses. */
+/** The kernel's view of a pod: the network namespace that the runtime created for it, and its addresses. */
 export interface Pod {
   readonly node: ClusterNode
   readonly path: string
   readonly addresses: readonly string[]
 }
 
-/** How many pods one node has. */
+/** The number of pods of one node. */
 interface Count {
   readonly replicas: number
   readonly nodeName: string
   readonly hostNetwork?: boolean
 }
 
-/** A workload of pods that do nothing. Without a count, each node has one of them. */
+/** Returns a workload of idle pods. Without a count, each node has one pod. */
 export function idlePods(name: string, count?: Count): object {
   const labels = { app: name }
   const container = { name: "idle", image: testImage, args: ["pause"] }
@@ -30,14 +30,16 @@ export function idlePods(name: string, count?: Count): object {
   }
 }
 
-/** Prints the addresses of each namespace that a runtime made; one may go at any time. */
+/**
+ * A script that prints the addresses in each namespace that a runtime created. A namespace may be deleted at any time.
+ */
 const list = `
   for path in /run/netns/*; do
     addresses=$(nsenter --net="$path" ip -o address show dev eth0 scope global 2>/dev/null) || continue
     echo "$path" $(echo "$addresses" | awk '{ sub("/.*", "", $4); print $4 }')
   done`
 
-/** Returns the pods of all nodes that have addresses. Throws if two pods have the same. */
+/** Returns the pods of all nodes that have addresses. Throws if two pods have the same address. */
 export async function readPods({ nodes }: Cluster): Promise<Pod[]> {
   const ofNode = async (node: ClusterNode) => {
     const { stdout } = await node.host.exec("sh", ["-c", list])
@@ -55,7 +57,7 @@ export async function readPods({ nodes }: Cluster): Promise<Pod[]> {
   return pods
 }
 
-/** Sends a ping from each pod to each other one. Throws if one gets no answer. */
+/** Sends a ping from each pod to each other pod. Throws if a pod does not answer. */
 export async function pingPods(pods: readonly Pod[]): Promise<void> {
   const script =
     'for address; do ping -c1 -W5 -q "$address" >/dev/null || { echo "$address does not answer"; exit 1; }; done'

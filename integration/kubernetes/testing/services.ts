@@ -1,6 +1,6 @@
 /**
- * Runs `../services.test.ts` beside a real kube-proxy in each of its modes, and writes the table of RESULTS.md. Mode ipvs
- * runs in Debian's kernel under QEMU, because it needs kernel modules; that takes most of the time.
+ * Runs `../services.test.ts` with a real kube-proxy in each of its modes, and writes the table of RESULTS.md. Mode ipvs
+ * needs kernel modules, so it runs in Debian's kernel under QEMU, which takes most of the time.
  *
  *   npm run test:services
  *
@@ -24,11 +24,11 @@ const file = "./integration/kubernetes/services.test.ts"
 interface Outcome {
   readonly passed: number
   readonly failures: readonly string[]
-  /** Rows of the table. */
+  /** The rows of the table. */
   readonly rows: readonly string[]
 }
 
-/** Runs the modes iptables and nftables in namespaces of this machine. */
+/** Tests modes iptables and nftables in namespaces of this machine. */
 async function runHere(): Promise<Outcome> {
   await using scratch = await TemporaryDirectory.create("cni-services")
   const [junit, figures] = [scratch.join("report.xml"), scratch.join("figures")]
@@ -45,7 +45,7 @@ async function runHere(): Promise<Outcome> {
   return { passed: cases.length - failures.length, failures, rows: readFigures(await Bun.file(figures).text()) }
 }
 
-/** Runs mode ipvs in Debian's kernel. */
+/** Tests mode ipvs in Debian's kernel. */
 async function runInMachine(): Promise<Outcome> {
   const kernel: Kernel = {
     ...qemu,
@@ -56,7 +56,7 @@ async function runInMachine(): Promise<Outcome> {
     CNI_TEST_KUBE_PROXY: "ipvs",
     CNI_KUBERNETES_CACHE: dirname(await kubernetesProgram("kube-proxy")),
     CNI_FAULTS_FIGURES: inReports("/run/reports").figures,
-    TMPDIR: "/run", // the outer machine changes its own /tmp during the run
+    TMPDIR: "/run", // the outer machine's /tmp changes during the run
   }
   const job: Job = { patience: kernel.patience, env, runs: [{ title: file, files: [file] }] }
   const results = await runMachine(kernel, job)
