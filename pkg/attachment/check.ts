@@ -3,16 +3,19 @@ import { findLink, IFF_UP, type Link, type NetlinkSocket } from "../netlink/mod.
 import { type Cidr, CniError, Code, type Interface, type Owner, ownerComment, type Result } from "../types/mod.ts"
 import type { InterfaceKind } from "./kinds.ts"
 
-/** ADD's result for the container's interface. */
+/** The part of ADD's result that describes the container's interface. */
 export interface Recorded {
   prevResult: Result
   interface: Interface
-  /** The entries of the result that belong to the interface, and their addresses. */
+  /** The result's IP entries for this interface, and the addresses in them. */
   ips: Result["ips"]
   addresses: Cidr[]
 }
 
-/** Reads the subject of a CHECK from its prevResult. Throws `CniError`: code 7 without a prevResult. */
+/**
+ * Returns the part of prevResult that describes the container's interface. Throws `CniError`, with code 7 if there is
+ * no prevResult.
+ */
 export function readRecorded(call: { network: { prevResult?: Result | undefined }; ifName: string }): Recorded {
   const { prevResult } = call.network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
@@ -24,8 +27,8 @@ export function readRecorded(call: { network: { prevResult?: Result | undefined 
 }
 
 /**
- * Returns the container's interface. It must be of this kind; `undefined` accepts any kind, for interfaces that an
- * earlier plugin of the chain may have created. Throws `CniError` if it does not exist.
+ * Returns the container's interface. Throws `CniError` if it does not exist or is not of this kind. `undefined` accepts
+ * any kind, because an earlier plugin of the chain may have created the interface.
  */
 export function expectInterface(
   inside: NetlinkSocket,
@@ -41,12 +44,12 @@ export function expectInterface(
   )
 }
 
-/** Returns the error for a container's interface without an end on the host. */
+/** Returns the error for a container's interface that is not a veth with its peer on the host. */
 export function noHostEnd({ name, kind }: Link): CniError {
   return mismatch(`interface "${name}"`, "a veth with its peer on the host", `kind "${kind}"`)
 }
 
-/** Checks that a setting of a link has the number of the configuration's word. Throws `CniError`. */
+/** Checks that a link's setting has the number that `words` gives for the expected word. Throws `CniError`. */
 export function checkSetting<T extends Readonly<Record<string, number>>>(
   what: string,
   words: T,
@@ -58,19 +61,19 @@ export function checkSetting<T extends Readonly<Record<string, number>>>(
   throw mismatch(what, `"${expected}"`, `"${word ?? found}"`)
 }
 
-/** Checks that a link has the MAC in a result, if it has one. Throws `CniError`. */
+/** Checks that a link has the MAC of a result's interface, if the result has one. Throws `CniError`. */
 export function checkMac(link: Link, { mac }: Interface): void {
   if (mac && mac.toLowerCase() !== link.mac) throw mismatch(`MAC of "${link.name}"`, mac, link.mac)
 }
 
-/** Checks that a link has the MAC and the MTU of a result, if the result has them. Throws `CniError`. */
+/** Checks that a link has the MAC and the MTU of a result's interface, if the result has them. Throws `CniError`. */
 export function checkInterface(link: Link, recorded: Interface): void {
   checkMac(link, recorded)
   const { mtu } = recorded
   if (mtu && mtu !== link.mtu) throw mismatch(`MTU of "${link.name}"`, String(mtu), String(link.mtu))
 }
 
-/** Returns a result's entry for an interface of the host; undefined if there is none. */
+/** Returns the result's entry for a link of the host, or undefined if there is none. */
 export function findRecordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
   return interfaces.find((each) => each.name === name && !each.sandbox)
 }
@@ -81,8 +84,8 @@ export function checkUp({ flags, name }: Link, what: string): void {
 }
 
 /**
- * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has the given MTU, if any. Throws
- * `CniError`.
+ * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has this MTU unless it is
+ * undefined. Throws `CniError`.
  */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")
@@ -95,7 +98,7 @@ export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | 
   }
 }
 
-/** Returns a result's entry for a link. */
+/** Returns the entry for a link in a result. */
 export function describeInterface({ name, mac, mtu }: Link): Interface {
   return { name, mac, mtu }
 }

@@ -19,16 +19,15 @@ import { Failures } from "../undo/mod.ts"
 import { findLikelyHostEnd, leadsTo } from "./host-end.ts"
 import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
-/** The place of a container's interface. */
 interface Place {
   namespace: NamespaceFile
   ifName: string
 }
 
 /**
- * Deletes the interface of an attachment, and the host's end of a pair, like `ip link del`. It is found by its name if
- * the namespace exists, else by its owner's alias. An interface of that name that belongs to another attachment stays.
- * A missing interface is not an error. Throws `CniError`, after deleting what can be deleted.
+ * Deletes the interface of an attachment, and the host's end of a pair, like `ip link del`. Finds the interface by its
+ * name in the namespace, otherwise by its owner's alias. Keeps an interface of that name if it belongs to another
+ * attachment. A missing interface is not an error. Throws `CniError`, after deleting as much as possible.
  */
 export function deleteInterface(place: Place, owner: Owner, kind: InterfaceKind): void {
   if (interfaceKinds[kind].owner === "host") deletePair(place, ownerComment(owner))
@@ -49,7 +48,7 @@ function deletePair(place: Place, comment: string): void {
   failures.throwIfAny()
 }
 
-/** Returns the host's end of the container's interface, if it can be the owner's. */
+/** Returns the host's end of the interface with this name, unless it belongs to another attachment. */
 function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: string): Link | undefined {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return undefined
@@ -58,17 +57,17 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   const end = link && findLikelyHostEnd(host, link)
   if (!end) return undefined
   const { alias } = end.attributes
-  if (alias === comment) return end // it is deleted even if its other end is elsewhere
-  // Upstream's links and foreign ones have no alias: the other end must be in the container.
+  if (alias === comment) return end // deleted even if its peer is in another namespace
+  // Links of the Go suite and of other programs have no alias. Their peer must be in the container.
   return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
 }
 
-/** Whether host-device gave the container this link: under any name it is the host's. */
+/** Reports whether host-device moved this link to the container. Such a link belongs to the host, under any name. */
 function isGiven(sandbox: Netns, link: Link): boolean {
   return new GivenDevices(sandbox).findOwner(link) !== undefined
 }
 
-/** Deletes an interface without a part on the host. Without an alias it is upstream's, or belongs to a killed ADD. */
+/** Deletes an interface without an end on the host. One without an alias is from the Go suite or from a killed ADD. */
 function deleteInside({ namespace, ifName }: Place, comment: string, kind: InterfaceKind): void {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return
@@ -90,8 +89,8 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
 }
 
 /**
- * Deletes the interfaces of this network's attachments that are not valid. Those in running containers are found by
- * nsid, without entering a namespace, see `assignNsid`. Throws `NetlinkError`.
+ * Deletes the interfaces of this network's attachments that are not in `valid`. Finds those in running containers by
+ * nsid, without entering a namespace; see `assignNsid`. Throws `NetlinkError`.
  */
 export function deleteOrphans(
   { network, valid, log }: { network: string; valid: readonly Owner[]; log: (line: string) => void },
@@ -106,11 +105,11 @@ export function deleteOrphans(
 }
 
 /**
- * Deletes the links of a kind with a stale alias in all namespaces with an nsid on the host. If a container has too
- * many links, they stay and are logged. Throws `CniError`.
+ * Deletes the links of a kind with a stale alias in all namespaces that have an nsid on the host. Logs a container with
+ * too many links, and keeps its links. Throws `CniError`.
  */
 export function deleteInContainers(kind: LinkKind, isStale: (alias: string) => boolean, log: (line: string) => void) {
-  const failures = new Failures(log) // a container that changes its links all the time must not protect those of others
+  const failures = new Failures(log) // a container that keeps changing its links must not stop deletions in others
   failures.attempt("list the links of all containers", () =>
     forEachNsid((host, nsid) => {
       failures.attempt(`delete all stale links of kind "${kind}" in nsid ${nsid}`, () =>
@@ -129,7 +128,7 @@ function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean
   return ({ attributes: { alias } }) => alias !== undefined && isWanted(alias)
 }
 
-/** The kernel deletes the links of a deleted namespace asynchronously, possibly now. */
+/** Deletes a link unless it is gone: the kernel deletes the links of a deleted namespace asynchronously. */
 function deleteIfThere(route: NetlinkSocket, link: Link): void {
   unlessErrno(() => deleteLink(route, link), "ENODEV")
 }

@@ -21,11 +21,11 @@ import { describeInterface } from "./check.ts"
 import { type InterfaceKind, noKind } from "./kinds.ts"
 import type { Attaching, AttachmentConfig, Checking, Lease, Sides } from "./plugin.ts"
 
-/** A configuration's choice of the link below the interface. */
+/** The keys that choose the link below the interface (its master). */
 export interface MasterConfig {
-  /** Undefined for the interface of an earlier plugin of the chain, or else the one of the default route. */
+  /** The master's name. If undefined, the interface of the earlier plugin, or else the link of the default route. */
   master: string | undefined
-  /** The master is in the container's namespace instead of the host's. */
+  /** Whether the master is in the container's namespace instead of the host's. */
   linkInContainer: boolean
 }
 
@@ -37,7 +37,9 @@ export function requireMaster(
   return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call), linkInContainer)
 }
 
-/** As upstream: a result with one interface means that one. */
+/**
+ * Returns the only interface of the earlier plugin's result, like upstream. Throws code 7 if it has none or several.
+ */
 function earlierInterface({ network: { prevResult } }: Sides["call"]): string | undefined {
   if (!prevResult) return undefined
   const names = prevResult.interfaces.map(({ name }) => name)
@@ -51,13 +53,13 @@ function earlierInterface({ network: { prevResult } }: Sides["call"]): string | 
   )
 }
 
-/** Checks that a link is on the configured master, if one is configured. Throws `CniError`. */
+/** Checks that a link has the configured master, if one is configured. Throws `CniError`. */
 export function checkMaster({ host, inside, link }: Checking, { master, linkInContainer }: MasterConfig): void {
   if (master !== undefined) checkParent(link, requireParent(linkInContainer ? inside : host, master, linkInContainer))
 }
 
 /**
- * Returns the master of every ADD. Returns `undefined` if each ADD has its own master, in the container or in an
+ * Returns the master that every ADD uses. Returns `undefined` if each ADD has its own master, in the container or in an
  * earlier plugin's result. Throws code 7 if the master does not exist.
  */
 export function findMasterForStatus(
@@ -68,9 +70,9 @@ export function findMasterForStatus(
 }
 
 /**
- * Returns the link below a container's interface: the link of this name, or without a name the one of the default route
- * with the lowest metric; IPv4 before IPv6, and the first of several next hops. `isInside` is true if the socket is in
- * the container's namespace. Throws code 7 if the link does not exist.
+ * Returns the link below a container's interface: the link of this name. Without a name, returns the link of the
+ * default route with the lowest metric: IPv4 before IPv6, and the first of several next hops. `isInside` is true if the
+ * socket is in the container's namespace. Throws code 7 if the link does not exist.
  */
 export function requireParent(route: NetlinkSocket, name: string | undefined, isInside = false): Link {
   const parent = name === undefined ? findDefault(route) : findLink(route, name)
@@ -100,30 +102,30 @@ function findDefaultIndex(route: NetlinkSocket, family: Family): Ifindex | undef
   return first
 }
 
-/** Empty for a route without a link, such as "unreachable default". */
+/** Returns the link of a route as a list, which is empty for a route without a link, such as "unreachable default". */
 function indexOf({ index, nextHops }: ListedRoute): Ifindex[] {
   const found = nextHops?.[0]?.index ?? index
   return found === undefined ? [] : [found as Ifindex]
 }
 
-/** Throws code 7 for a configured MTU that is negative or larger than the parent's. */
+/** Throws code 7 if the configured MTU is negative or larger than the parent's. */
 export function requireMtuOfParent(mtu: number | undefined, parent: Link): void {
   if (mtu === undefined || (mtu >= 0 && mtu <= parent.mtu)) return
   throw new CniError(Code.InvalidNetworkConfig, `invalid MTU ${mtu}, must be [0, master MTU(${parent.mtu})]`) // upstream's wording
 }
 
-/** Checks that a link is on this parent. Throws `CniError`. */
+/** Checks that a link has this parent. Throws `CniError`. */
 export function checkParent(link: Link, parent: Link): void {
   if (link.attributes.link === parent.index) return
   throw mismatch(`master of "${link.name}"`, `"${parent.name}"`, `link number ${link.attributes.link}`)
 }
 
-/** An interface that exists only in the container's namespace. */
+/** An interface to create that has no end on the host. */
 export interface InterfaceSpec<K extends InterfaceKind> {
   kind: K
-  /** The link below it, if it needs one. */
+  /** The link below the interface, for kinds that need one. */
   parent?: Link
-  /** The parent is in the container's namespace instead of the host's. */
+  /** Whether the parent is in the container's namespace instead of the host's. */
   parentInside?: boolean
   mtu: number | undefined
   mac: string | undefined
@@ -132,8 +134,8 @@ export interface InterfaceSpec<K extends InterfaceKind> {
 
 /**
  * Creates the container's interface directly in its namespace and under its final name, like `ip link add link PARENT
- * name IFNAME netns NS type KIND`. It is down and has its owner's alias: both are set in one request, so that GC finds
- * the leftovers of a killed ADD. Throws `CniError`; then nothing was created.
+ * name IFNAME netns NS type KIND`. The interface is down. The same request sets the owner's alias, so that GC finds the
+ * leftovers of a killed ADD. If it throws `CniError`, nothing was created.
  */
 export function addInterface<K extends InterfaceKind>(
   { call, owner, inside, undo }: Attaching,
@@ -144,7 +146,7 @@ export function addInterface<K extends InterfaceKind>(
     const spec = { kind, name: call.ifName, parent: parent?.index, parentNsid, mtu, mac, data }
     addAliasedLink(inside, spec, ownerComment(owner))
   } catch (cause) {
-    // The name was free a moment ago.
+    // The name was free at the start of this ADD.
     const code = isErrno(cause, "EEXIST") ? Code.TryAgainLater : Code.Internal
     const what = `Cannot create ${kind} "${call.ifName}"${parent ? ` on "${parent.name}"` : ""} in "${call.netns}"`
     const reason = reasons(kind, parent).find(([errno]) => isErrno(cause, errno))?.[1]
@@ -156,8 +158,8 @@ export function addInterface<K extends InterfaceKind>(
 }
 
 /**
- * Adds the addresses and routes of the lease to a container's interface, and brings it up. Returns it as the result's
- * only interface. Throws `CniError`.
+ * Adds the leased addresses and routes to a container's interface, and brings it up. Returns the interface as the only
+ * one of the result. Throws `CniError`.
  */
 export function configureInterface(
   { call, sandbox, inside }: Attaching,
@@ -170,8 +172,8 @@ export function configureInterface(
 }
 
 /**
- * Returns the container's nsid for the host's namespace: the kernel assigns one anyway when a link there has its parent
- * on the host.
+ * Assigns the host's namespace an nsid in the container, and returns it. The kernel does the same for a link in the
+ * container with a parent on the host.
  */
 function hostNsid(inside: NetlinkSocket): number | undefined {
   using host = Netns.own()
@@ -179,7 +181,7 @@ function hostNsid(inside: NetlinkSocket): number | undefined {
   return findNsid(inside, host.fd)
 }
 
-/** Returns the reasons for which the kernel refuses a link, as in macvlan_port_create() and ipvlan_port_create(). */
+/** Returns the kernel's reasons to refuse a link, by errno, as in macvlan_port_create() and ipvlan_port_create(). */
 function reasons(kind: InterfaceKind, parent: Link | undefined): [errno: ErrnoName, reason: string][] {
   const missing: [ErrnoName, string] = ["EOPNOTSUPP", noKind(kind)]
   if (!parent) return [missing]

@@ -3,10 +3,13 @@ import { addLink, type LinkKind, type NetlinkSocket } from "../netlink/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
 /**
- * The kinds of containers' interfaces, with the link that has the owner's alias. "host": the host's end of the pair,
- * where GC finds it without the container's namespace. "container": the interface itself, which the kernel deletes with
- * its namespace. `module`: the module to load if the kernel lacks the kind; STATUS checks this for kinds that are
- * created on a parent, or that refuse a group's MAC.
+ * The kinds of containers' interfaces. `owner` names the link that has the owner's alias:
+ *
+ * - "host": the host's end of the pair. GC finds it without the container's namespace.
+ * - "container": the interface itself. The kernel deletes it with its namespace.
+ *
+ * `module` is the module to load if the kernel lacks the kind. STATUS checks this for kinds that are created on a
+ * parent, or that refuse a multicast MAC.
  */
 export const interfaceKinds = {
   veth: { owner: "host" },
@@ -19,7 +22,7 @@ export const interfaceKinds = {
 
 export type InterfaceKind = keyof typeof interfaceKinds
 
-/** Kinds of links that chained plugins create, and the modules to load for them. */
+/** Kinds of links that chained plugins create, with the modules that provide them. */
 const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const satisfies Partial<
   Record<LinkKind, { module: string }>
 >
@@ -27,8 +30,8 @@ const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const s
 type Kind = InterfaceKind | keyof typeof otherKinds
 
 /**
- * Throws `CniError` if the kernel provably lacks a kind. The request cannot create a link: a group's MAC is invalid,
- * and ipvlan, which does not check it, needs a parent. It loads the module, like ADD.
+ * Throws `CniError` if the kernel provably lacks a kind. Requests a link that the kernel cannot create, which loads the
+ * module, like ADD. The request has a multicast MAC; ipvlan accepts that, but it needs a parent.
  */
 export function requireKind(host: NetlinkSocket, kind: Kind): void {
   if (moduleOf(kind) === undefined) return
@@ -40,7 +43,7 @@ export function requireKind(host: NetlinkSocket, kind: Kind): void {
   }
 }
 
-/** Returns the text for a kind that the kernel does not have. */
+/** Returns the error text for a kind that the kernel lacks. */
 export function noKind(kind: Kind): string {
   return `the kernel has no ${kind}: load the module "${moduleOf(kind) ?? kind}"`
 }

@@ -1,6 +1,6 @@
 /**
- * The scaffold of the plugins that give containers an interface: sockets, leases, masquerade, undo, and the verbs that
- * find an interface by its owner. A plugin contributes only its own part.
+ * The common code of plugins that give containers an interface: sockets, leases, masquerade, undo, and the verbs that
+ * find an interface by its owner. A plugin contributes only the code for its own kind of interface.
  *
  * @example
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({

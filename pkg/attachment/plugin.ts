@@ -9,21 +9,21 @@ import type { Undo } from "../undo/mod.ts"
 import type { Recorded } from "./check.ts"
 import type { InterfaceKind } from "./kinds.ts"
 
-/** The part of a plugin's configuration that the scaffold needs. */
+/** The part of a plugin's configuration that the common code needs. */
 export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
-  /** ADD writes rules to the packet filter. */
+  /** Whether ADD adds rules to the packet filter. */
   hasRules?: boolean
-  /** Packets that leave the container's networks get the host's address. */
+  /** Whether packets that leave the container's networks get the host's address as source. */
   ipMasq?: boolean
-  /** Networks that their addresses reach without masquerade, instead of only their own network. */
+  /** Networks that the container reaches without masquerade, instead of only its own network. */
   ipMasqBeyond?: readonly string[]
-  /** Undefined for the one that the kernel supports. */
+  /** The packet filter for the masquerade. If undefined, the one that the kernel supports. */
   ipMasqBackend?: BackendName | undefined
-  /** The interface stays down. */
+  /** Whether the interface stays down. */
   disableContainerInterface?: boolean
 }
 
-/** Both sides of an attachment during a verb. */
+/** The host and the container of an attachment during a verb. */
 export interface Sides {
   call: Call
   /** The owner recorded on every kernel object of the attachment. */
@@ -33,109 +33,112 @@ export interface Sides {
   /** The container's namespace, and a socket inside it. */
   sandbox: Netns
   inside: RouteSocket
-  /** Undefined if no rules are configured, or the kernel has no nf_tables. */
+  /** Undefined if no rules are configured, or if the kernel has no nf_tables. */
   filter: PacketFilter | undefined
 }
 
 /** An attachment during its ADD. */
 export interface Attaching extends Sides {
-  /**
-   * Every change of the host is followed by its reverse; changes inside the container are deleted with the interface.
-   */
+  /** The reverses of the ADD's changes on the host. Changes inside the container are deleted with the interface. */
   undo: Undo
 }
 
 /**
- * Returns the result for the interface: addresses, routes, DNS. Call it once the interface exists and passes frames:
- * only then can DHCP lease an address. Other addresses are leased before `attach`. Throws the IPAM plugin's error.
+ * Returns the result for the interface: addresses, routes, DNS. Call it once the interface exists and passes frames,
+ * because DHCP can lease an address only then. Other plugins lease the addresses before `attach`. Throws the IPAM
+ * plugin's error.
  */
 export type Lease = () => Result
 
-/** An attachment that is compared with ADD's result. */
+/** An attachment during its CHECK. */
 export interface Checking extends Sides {
   recorded: Recorded
-  /** The container's interface: it exists, is up, and has the recorded MAC and MTU. */
+  /** The container's interface. It exists, is up, and has the recorded MAC and MTU. */
   link: Link
 }
 
-/** An attachment with ADD's result for its interface. */
+/** An attachment to restore, with ADD's result for its interface. */
 export interface RestorableInterface<C> extends Restorable<C> {
   readonly recorded: Recorded
 }
 
-/** The context of restoring. */
+/** The attachments to restore, and the host's sockets. */
 export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"> {
   readonly attachments: readonly RestorableInterface<C>[]
   /** A socket in the host's namespace. */
   readonly host: RouteSocket
-  /** Undefined if no rules are configured, or the kernel has no nf_tables. */
+  /** Undefined if no rules are configured, or if the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
 }
 
-/** The routes inside a container, in the order that the kernel accepts. */
+/** The routes inside a container. Each of `last` can depend on one of `first`. */
 export interface ContainerRoutes {
   readonly first: readonly RouteSpec[]
-  /** Networks whose routes, added by the kernel with the addresses, are deleted. */
+  /** Networks of the container's addresses. The routes that the kernel adds for them are deleted. */
   readonly networks: readonly Cidr[]
   readonly last: readonly RouteSpec[]
 }
 
 /**
- * A plugin that gives containers an interface: its own part. The scaffold does the rest: sockets, leases, the
+ * The part of an interface plugin that differs from other plugins. The common code does the rest: sockets, leases, the
  * masquerade, undo, and the verbs that find an interface by its owner.
  */
 export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   readonly name: string
   /**
-   * The kind of the container's interface. Undefined for a device that is not created here and that `detach` returns.
+   * The kind of the container's interface. Undefined for an existing device that the plugin moves and `detach` returns.
    */
   readonly kind: InterfaceKind | undefined
   /**
-   * An attachment without an IPAM plugin has the addresses and routes of the earlier plugin's result, if there is one.
+   * Whether an attachment without an IPAM plugin gets the addresses and routes of the earlier plugin's result, if there
+   * is one.
    */
   readonly takesAddresses?: boolean
   readonly fields?: Plugin<C>["fields"]
   config: Plugin<C>["config"]
   /**
-   * Completes the IPAM plugin's result for the runtime. Called before anything is created, and by STATUS. Without it
-   * all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
+   * Completes the IPAM plugin's result for the runtime. Called before anything is created, and by STATUS. Without this
+   * function, all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
    */
   complete?(leased: Result, config: C): Result
   /**
-   * Takes over the interface of an earlier plugin of the chain, and returns the result; undefined if there is none.
-   * Throws `CniError`.
+   * Takes over the interface of an earlier plugin of the chain. Returns ADD's result, or undefined without such an
+   * interface. Throws `CniError`.
    */
   chained?(attaching: Attaching, config: C): Result | undefined
   /**
-   * Checks whether the ADD can succeed, before an address is leased; returns what `attach` needs of it. Throws
-   * `CniError`, and then the ADD takes no address.
+   * Checks whether the ADD can succeed, before an address is leased. Returns data that `attach` needs. If it throws
+   * `CniError`, the ADD leases no address.
    */
   prepare?(attaching: Attaching, config: C): Prepared
   /**
-   * Creates the interface, with the addresses and routes of the result; returns the result's interfaces. Called once
-   * the addresses are leased, except those of DHCP. Throws `CniError`.
+   * Creates the interface, with the addresses and routes of the lease. Returns the interfaces for ADD's result. Called
+   * after the addresses are leased, except for DHCP. Throws `CniError`.
    */
   attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
-  /** Compares the parts that the scaffold does not compare. Throws `CniError` with the first difference. */
+  /** Compares everything that the common code does not compare. Throws `CniError` with the first difference. */
   check?(checking: Checking, config: C): void
-  /** Compares the routes, if they are not exactly those of the result. Throws `CniError`. */
+  /** Compares the routes, if they differ from those of the result by design. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
-  /** Returns the container's routes, if they are not exactly those of the result. */
+  /** Returns the container's routes, if they differ from those of the result by design. */
   routesInside?(recorded: Recorded, link: Link): ContainerRoutes
-  /** Throws the `CniError` that every ADD would throw, for any container. For STATUS. */
+  /** For STATUS: throws the `CniError` that ADD would throw for any container. */
   requireUsable?(sides: Pick<Sides, "host" | "filter">, config: C): void
-  /** Like `requireUsable`, for an ADD with the addresses of this result. */
+  /** For STATUS: throws the `CniError` that an ADD with the addresses of this result would throw. */
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
-  /** Returns the rules that ADD may have left in the packet filter. */
+  /** Returns the features that may have added rules to the packet filter during ADD. */
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
-  /** Restores lost objects of the host except the masquerade, which the scaffold restores. */
+  /** Restores lost objects of the host. The common code restores the masquerade. */
   restore?(restoring: RestoringInterfaces<C>): void
-  /** For DEL: removes objects that are neither deleted with the interface nor one of the `rules`. Throws `CniError`. */
+  /**
+   * For DEL: removes objects that remain after the interface is deleted and the `rules` are removed. Throws `CniError`.
+   */
   detach?(call: Call, config: C, owner: Owner): void
   /**
-   * For GC: does the work of `detach` for all objects of the network except those of these owners. Throws `CniError`.
+   * For GC: removes what `detach` would remove, for all attachments of the network except those of these owners. Throws
+   * `CniError`.
    */
   detachOrphans?(call: Call, valid: readonly Owner[]): void
-  /** Whether the container gets a device without an interface, for a user-space driver. */
+  /** Reports whether the container gets a device for a user-space driver, without a network interface. */
   isUserspace?(config: C): boolean
 }

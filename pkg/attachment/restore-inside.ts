@@ -24,8 +24,9 @@ import { openSandbox } from "./sandbox.ts"
 const NO_ROUTES: ContainerRoutes = { first: [], networks: [], last: [] }
 
 /**
- * Brings a container's interface up, and restores missing addresses and routes of its ADD. Existing ones stay. Returns
- * what was missing, in words. Throws `CniError`, also if the interface no longer exists.
+ * Brings a container's interface up, and restores missing addresses and routes of its ADD. Keeps existing ones. Returns
+ * a description of the restored object, or undefined if nothing was missing. Throws `CniError`, also if the interface
+ * no longer exists.
  */
 export function restoreInterface<C extends AttachmentConfig>(
   { kind, chained, routesInside, isUserspace }: InterfacePlugin<C, unknown>,
@@ -50,7 +51,7 @@ export function restoreInterface<C extends AttachmentConfig>(
   orCannot(`Cannot restore "${link.name}" in "${call.netns}"`, () => {
     for (const address of addresses) unlessErrno(() => addAddress(inside, link, { ...address, noDad: true }), "EEXIST")
     if (isDown) setLink(inside, link, { up: true })
-    // When an interface comes up or gets an address, the kernel adds routes.
+    // The kernel adds routes when an interface comes up or gets an address.
     for (const route of missingRoutes(first)) unlessErrno(() => addRoute(inside, route, "append"), "EEXIST")
     for (const { ip: dst, prefix } of isDown || addresses.length > 0 ? networks : [])
       unlessErrno(() => deleteRoute(inside, { dst, prefix, index: link.index }), "ESRCH")
@@ -64,8 +65,8 @@ function plainRoutes({ prevResult, addresses }: Recorded, link: Link): Container
 }
 
 /**
- * Returns the routes that the kernel adds for addresses, through which gateways are reached. sbr moves them, so they
- * can be lost without the address.
+ * Returns the routes that the kernel adds for addresses. Gateways are reached through them. The sbr plugin moves these
+ * routes, so they can be missing although the address exists.
  */
 function connectedRoutes(addresses: readonly Cidr[], { index }: Link): RouteSpec[] {
   return addresses.flatMap(({ ip, prefix }) => {
@@ -77,7 +78,7 @@ function connectedRoutes(addresses: readonly Cidr[], { index }: Link): RouteSpec
   })
 }
 
-/** `IP6_RT_PRIO_ADDRCONF` */
+/** `IP6_RT_PRIO_ADDRCONF`: the metric of the kernel's routes for IPv6 addresses. */
 const CONNECTED_IPV6_METRIC = 256
 
 function requireInterface(inside: NetlinkSocket, call: InsideCall, kind: InterfacePlugin<never>["kind"]): Link {
@@ -91,7 +92,7 @@ function requireInterface(inside: NetlinkSocket, call: InsideCall, kind: Interfa
   }
 }
 
-/** The routes of an interface in a VRF are in the VRF's table. */
+/** Returns the routes of an interface in the table of its VRF, or unchanged if it is in no VRF. */
 function inTableOf(inside: NetlinkSocket, { attributes: { master } }: Link, routes: ContainerRoutes): ContainerRoutes {
   const vrf = master ? findLink(inside, master as Ifindex) : undefined
   const table = vrf && linkData(vrf, "vrf")?.table

@@ -7,8 +7,8 @@ import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
 
 /**
- * Restores the plugin's own objects, and then the masquerade, for all attachments. The inside of containers stays
- * unchanged.
+ * Restores the plugin's own objects on the host, and then the masquerade, for all attachments. Changes nothing inside
+ * containers.
  */
 export function restoreAttachments<C extends AttachmentConfig>(
   plugin: InterfacePlugin<C, unknown>,
@@ -47,12 +47,12 @@ export function masqueradedOf({ ipMasqBeyond = [] }: AttachmentConfig, addresses
   })
 }
 
-/** The host's ends of pairs, listed once. */
+/** The host's ends of veth pairs, listed once for many attachments. */
 export class HostEnds {
   readonly #byAlias = new Map<string, Link>()
   readonly #byName = new Map<string, Link>()
 
-  /** Throws `NetlinkError`. */
+  /** Lists the links. Throws `NetlinkError`. */
   constructor(host: RouteSocket) {
     for (const link of listLinks(host, undefined, { kind: "veth" })) {
       const { alias } = link.attributes
@@ -62,8 +62,8 @@ export class HostEnds {
   }
 
   /**
-   * Returns the host's end of an attachment, found by its owner's alias, or by the name in the result if the Go suite
-   * created it. Returns `undefined` if it was deleted.
+   * Returns the host's end of an attachment. Finds it by its owner's alias, or by the name in the result if the Go
+   * suite created it. Returns `undefined` if it was deleted.
    */
   findEnd({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link | undefined {
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))

@@ -6,7 +6,6 @@ import { CniError, Code, isOfContainer } from "../types/mod.ts"
 import { findHostEnd } from "./host-end.ts"
 import { type InterfaceKind, interfaceKinds } from "./kinds.ts"
 
-/** A call's data about the container. */
 interface Place {
   namespace: NamespaceFile
   containerId: string
@@ -15,7 +14,7 @@ interface Place {
 
 /**
  * Opens a container's namespace for a chained plugin. Throws `CniError` with code 4 if the namespace does not exist, or
- * the interface in it belongs to another container.
+ * if the interface in it belongs to another container.
  */
 export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
   return prepared(Netns.open(namespace), (sandbox) => {
@@ -33,8 +32,8 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 
 /**
  * Returns a container's namespace for a DEL that changes objects without an owner in it. Returns `undefined` if it no
- * longer exists, or the path, such as /proc/PID/ns/net, is now another container's namespace: its interfaces then have
- * another owner. Throws `CniError` and `NetlinkError`.
+ * longer exists, or if the path, such as /proc/PID/ns/net, now leads to another container's namespace. Interfaces in
+ * that namespace have another owner. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({
   namespace,
@@ -76,14 +75,18 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   return hasOther
 }
 
-/** A pair with both ends in the container has no owner; a container can create many of these. */
+/**
+ * Reports whether a link may have an owner. A pair with both ends in the container has none, and a container can create
+ * many such pairs.
+ */
 function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Link): boolean {
   return kind === "veth" ? linkNetnsId !== undefined : alias !== undefined || altNames !== undefined
 }
 
 /** Returns the owner of a container's interface in the form of `ownerComment`; undefined if it has none. */
 function ownerOfLink(host: NetlinkSocket, sandbox: Netns, link: Link, given: GivenDevices): string | undefined {
-  // Without a mark no file must be read. A container that removes it hides its device only from its own chain.
+  // Without a mark no file needs to be read. A container that removes the mark hides its device only from its own
+  // chain.
   const isMarked = link.attributes.altNames?.some((name) => name.split(":").length === 3) === true
   const device = isMarked ? given.findOwner(link) : undefined
   if (device !== undefined) return device

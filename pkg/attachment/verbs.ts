@@ -23,7 +23,7 @@ import { masqueradedOf, restoreAttachments } from "./restore.ts"
 import { restoreInterface } from "./restore-inside.ts"
 
 /**
- * An interface plugin in the form that the skeleton runs.
+ * Returns an interface plugin in the form that `runPlugin` runs.
  *
  * @example
  * export const macvlan = defineInterfacePlugin<MacvlanConfig>({ name: "macvlan", kind: "macvlan", … })
@@ -48,7 +48,7 @@ export function defineInterfacePlugin<C extends AttachmentConfig, Prepared = voi
   })
 }
 
-/** Whether an attachment has objects on the host that can be lost while its interface exists. */
+/** Reports whether the plugin's attachments have objects on the host that can be lost while the interface exists. */
 function keepsOnHost<C extends AttachmentConfig>({ restore, fields }: InterfacePlugin<C, unknown>): boolean {
   return restore !== undefined || "ipMasq" in (fields ?? {})
 }
@@ -90,8 +90,8 @@ function addAttachment<C extends AttachmentConfig, Prepared>(
   if (joined) return call.answer(joined, undo)
   if (!plugin.isUserspace?.(config)) refuseExistingInterface(inside, call)
   const isFoundInside = plugin.kind !== undefined && interfaceKinds[plugin.kind].owner === "container"
-  if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; it is deleted with the namespace
-  const prepared = plugin.prepare?.(attaching, config) as Prepared // undefined, that is, `void`, without the hook
+  if (isFoundInside) assignNsid(host, sandbox.fd) // for GC; the nsid is deleted with the namespace
+  const prepared = plugin.prepare?.(attaching, config) as Prepared // undefined, that is, `void`, without the function
   if (!usesInterface) leaseOnce()
   const interfaces = plugin.attach(attaching, leaseOnce, config, prepared)
   const result = leaseOnce()
@@ -101,7 +101,7 @@ function addAttachment<C extends AttachmentConfig, Prepared>(
   )
 }
 
-/** Leases the addresses of an attachment, with their masquerade. */
+/** Leases the addresses of an attachment, and adds their masquerade. */
 function leaseAll<C extends AttachmentConfig>(
   plugin: InterfacePlugin<C, unknown>,
   attaching: Attaching,
@@ -120,15 +120,15 @@ function leaseAll<C extends AttachmentConfig>(
   return result
 }
 
-/** Returns the container's interface with its current MTU: a DHCP server may have changed it. */
+/** Returns a function that sets the current MTU of the container's interface. A DHCP server may have changed it. */
 function withCurrentMtu(inside: RouteSocket, { ifName }: Call): (one: Interface) => Interface {
   const mtu = findLink(inside, ifName)?.mtu
   return (one) => (one.sandbox && one.name === ifName && one.mtu && mtu ? { ...one, mtu } : one)
 }
 
 /**
- * Throws `CniError` if the container has an interface of that name. It runs before anything is leased or created: a
- * repeated ADD must not touch the objects of the first one.
+ * Throws `CniError` if the container has an interface of that name. Runs before anything is leased or created, because
+ * a repeated ADD must not touch the objects of the first one.
  */
 export function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   if (!findLink(inside, call.ifName)) return
@@ -137,7 +137,7 @@ export function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   })
 }
 
-/** Returns the addresses of the earlier plugin of the chain, if the plugin takes them. */
+/** Returns the addresses of the earlier plugin of the chain, if the plugin uses them. */
 function givenAddresses({ takesAddresses }: { takesAddresses?: boolean }, { network: { prevResult } }: Call): Result {
   return takesAddresses && prevResult && prevResult.ips.length > 0 ? prevResult : NO_ADDRESSES
 }
@@ -179,7 +179,7 @@ function deleteAttachment<C extends AttachmentConfig>(
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
   if (usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
-  // Rules first: the kernel frees them while it waits for the link, but not afterwards.
+  // Rules first: the kernel frees them during its wait for the link, which it does not do afterward.
   for (const rules of plugin.rules?.(filter) ?? []) rules.remove(owner, call.namespace, failures)
   const { kind } = plugin
   if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))
@@ -209,7 +209,7 @@ function collectGarbage<C extends AttachmentConfig>(
   failures.throwIfAny()
 }
 
-/** Throws code 50 with the reason if ADD must fail for every container, and the IPAM plugin's error. */
+/** Throws code 50 with the reason if every ADD would fail, or the IPAM plugin's error. */
 function requireServable<C extends AttachmentConfig>(plugin: InterfacePlugin<C, unknown>, call: Call, config: C): void {
   using filter = config.hasRules ? PacketFilter.find() : undefined
   if (masquerades(config)) new Masquerade(filter).requireUsable(config.ipMasqBackend)

@@ -7,12 +7,12 @@ export function didYouMean(word: string, known: readonly string[]): string | und
   return near[0]?.candidate
 }
 
-/** Letters only: "is-default_gateway" is "isDefaultGateway". */
+/** Returns a word in lower case without separators: "is-default_gateway" becomes "isdefaultgateway". */
 function simple(word: string): string {
   return word.toLowerCase().replace(/[-_.\s]/g, "")
 }
 
-/** Returns the number of letters to change, add, remove or swap with their neighbor. */
+/** Returns the number of letters to change, add, remove or swap with a neighbor to turn `a` into `b`. */
 function distanceOf(a: string, b: string): number {
   const rows: number[][] = [[...Array(b.length + 1).keys()]]
   const at = (row: number, column: number) => rows[row]?.[column] ?? 0

@@ -11,7 +11,7 @@ import {
 import { invalidConfig } from "./parse.ts"
 import type { Fields, Infer } from "./schema.ts"
 
-/** A switch that is off by default. */
+/** A boolean key that is false by default. */
 export const off = { kind: "boolean", default: false } as const
 
 /** An interface name that the kernel accepts: 1 to 15 bytes, no "/", ":" or white space. */
@@ -37,8 +37,8 @@ const MAC_PATTERN =
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
 /**
- * Parses a hardware address that an interface can have. An address of 6 bytes must not be multicast or all zeros, which
- * the kernel refuses.
+ * Parses a hardware address that an interface can have. Refuses a multicast address and all zeros in 6 bytes, like the
+ * kernel.
  */
 function parseOwnMac(text: string): Uint8Array | undefined {
   const mac = parseMac(text)
@@ -75,7 +75,7 @@ export const pathOrNone = {
 const MIN_MTU = 68
 const MAX_MTU = 65535
 
-/** A configured MTU: 0 and less leaves it to the kernel. See `linkMtu`. */
+/** A configured MTU. With 0 or less the kernel chooses the MTU; see `linkMtu`. */
 export const mtuOrNone = {
   kind: "integer",
   min: -(2 ** 31),
@@ -85,19 +85,19 @@ export const mtuOrNone = {
 } as const
 
 /**
- * The MTU of an interface on a master; `requireMtuOfParent` compares it with the master's own and has upstream's
- * wording.
+ * The MTU of an interface on a master. `requireMtuOfParent` refuses an MTU larger than the master's, with upstream's
+ * message.
  */
 export const mtuOnMaster = { ...mtuOrNone, max: 2 ** 31 - 1 } as const
 
-/** Returns the names in a table, such as the modes of a kind of link: the values of a choice. */
+/** Returns the keys of a table, such as the modes of a kind of link, as the values of a choice. */
 export function namesOf<T extends object>(table: T): readonly (keyof T & string)[] {
   return Object.keys(table) as (keyof T & string)[]
 }
 
 const text = (expected: string) => ({ kind: "text", expected }) as const
 
-/** Name resolution settings of a result. */
+/** The name resolution settings for a result. */
 export const dns = {
   kind: "object",
   fields: {
@@ -110,7 +110,7 @@ export const dns = {
 
 const withMac = { kind: "object", fields: { mac: macAddress } } as const
 
-/** The keys that interface plugins share; `readInterfaceKeys` converts them to an `InterfaceConfig`. */
+/** The keys that interface plugins share. `readInterfaceKeys` converts them to an `InterfaceConfig`. */
 export const interfaceKeys = {
   mtu: mtuOrNone,
   acceptRa: { kind: "boolean" },
@@ -120,10 +120,10 @@ export const interfaceKeys = {
   runtimeConfig: withMac,
 } as const satisfies Fields
 
-/** A network with the length of its prefix. */
+/** A network address with its prefix length. */
 const network = { kind: "text", expected: "a network such as 10.244.0.0/16", check: parseCidr } as const
 
-/** The keys of masquerading; without `ipMasqBackend` the kernel's features decide. */
+/** The keys of the masquerade. Without `ipMasqBackend`, the kernel's features decide the backend. */
 export const masqueradeKeys = {
   ipMasq: off,
   ipMasqBeyond: { kind: "list", of: network, default: [] },
@@ -133,28 +133,31 @@ export const masqueradeKeys = {
 /** The values of the keys that interface plugins share. */
 export interface InterfaceConfig {
   mtu: number | undefined
-  /** Of the container's interface, in lower case. */
+  /** The MAC of the container's interface, in lower case. */
   mac: string | undefined
   /**
    * Whether the container's interface accepts routes and addresses from router advertisements; undefined if the
    * configuration does not say.
    */
   acceptRa?: boolean | undefined
-  /** Replaces the IPAM plugin's settings; empty if the configuration removes them. */
+  /** The DNS settings that replace the IPAM plugin's. An empty object removes the IPAM plugin's. */
   dns: Dns | undefined
-  /** The IPAM plugin; undefined for an attachment without addresses. */
+  /** The name of the IPAM plugin; undefined for an attachment without addresses. */
   ipam: string | undefined
 }
 
-/** `interfaceKeys` as read by `parseConfig`, and `mac` at the top for plugins with that key. */
+/** The values of `interfaceKeys`, and `mac` for plugins with that key. */
 type InterfaceKeys = Infer<typeof interfaceKeys> & { mac?: string | undefined }
 
-/** Whether a verb cleans up: for DEL and GC a wrong value in a configuration counts as absent. */
+/** Reports whether a verb is DEL or GC, for which a wrong value in a configuration counts as absent. */
 export function isCleanup(verb: string): boolean {
   return verb === "DEL" || verb === "GC"
 }
 
-/** Converts `interfaceKeys`. Throws code 7 for an MTU and code 4 for `CNI_ARGS`, unless the verb cleans up. */
+/**
+ * Converts the values of `interfaceKeys`. Throws code 7 for a wrong MTU and code 4 for wrong `CNI_ARGS`, unless the
+ * verb cleans up.
+ */
 export function readInterfaceKeys(
   read: InterfaceKeys,
   network: NetworkConfig,
@@ -170,7 +173,9 @@ export function readInterfaceKeys(
   }
 }
 
-/** Returns the MTU of a link; undefined for the kernel's choice. Throws code 7 for an MTU that the kernel refuses. */
+/**
+ * Returns the MTU of a link, or undefined if the kernel chooses it. Throws code 7 for an MTU that the kernel refuses.
+ */
 function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
@@ -179,8 +184,8 @@ function linkMtu(mtu: number, lenient: boolean): number | undefined {
 }
 
 /**
- * Returns the configuration's DNS settings, which replace the IPAM plugin's; undefined if it leaves them to the IPAM
- * plugin. `dns` has the settings that are not empty. An empty list counts as set: it removes the IPAM plugin's. An
+ * Returns the configuration's DNS settings, which replace the IPAM plugin's, or undefined if the configuration has
+ * none. `dns` has the settings that are not empty. An empty list counts as set and removes the IPAM plugin's list. An
  * empty domain counts as absent.
  */
 export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | undefined {

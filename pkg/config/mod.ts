@@ -1,5 +1,5 @@
 /**
- * From a plugin's JSON to a checked value: one schema per plugin; fields that several plugins share are defined once.
+ * Reads a plugin's JSON by a schema, and returns a checked value. Keys that several plugins share are defined once.
  *
  * @example
  * const schema = {

@@ -12,22 +12,23 @@ import {
 import type { Fields, Infer, ObjectSchema, Schema } from "./schema.ts"
 
 /**
- * Reads a plugin's configuration by its schema, with defaults filled in. Keys match ignoring case at every level,
- * `null` counts as absent, unknown keys are ignored. Throws code 7 with the key, the expectation and the value.
+ * Reads a plugin's configuration by its schema, and fills in the defaults. Keys match in any letter case at every
+ * level, `null` counts as absent, and unknown keys are ignored. Throws code 7 with the key, the expected form and the
+ * value.
  *
- * With `lenient`, for DEL and GC, a wrong top-level key counts as absent: a configuration that was broken since ADD
+ * With `lenient`, for DEL and GC, a wrong top-level key counts as absent: a configuration that was broken after ADD
  * must not stop a cleanup.
  */
 export function parseConfig<F extends Fields>(fields: F, raw: JsonObject, lenient = false): Infer<F> {
   return readObject({ kind: "object", fields }, raw, "", lenient) as Infer<F>
 }
 
-/** Returns the error for an invalid configuration: code 7 with key, expectation and value. */
+/** Returns the error for an invalid configuration: code 7 with the key, the expected form and the value. */
 export function invalidConfig(key: string, expected: string, value: unknown): CniError {
   return new CniError(Code.InvalidNetworkConfig, `Cannot use "${key}": expected ${expected}, found ${describe(value)}`)
 }
 
-/** `path` is the object's place for errors: "ipam.ranges[0]", "" at the top. */
+/** Reads an object. `path` is its path in the configuration, for errors: "ipam.ranges[0]", or "" at the top. */
 function readObject(schema: ObjectSchema, object: JsonObject, path: string, lenient = false): object {
   const { fields } = schema
   const keys = Object.keys(fields)
@@ -94,7 +95,7 @@ function readValue(schema: Schema, value: JsonValue, path: string): unknown {
     }
     case "record": {
       if (!isJsonObject(value)) break
-      const record: Record<string, unknown> = { ...value } // with "__proto__" as a plain key, which can then be assigned
+      const record: Record<string, unknown> = { ...value } // has "__proto__" as a plain key, which can then be assigned
       for (const key of Object.keys(value)) record[key] = readValue(schema.of, value[key] ?? null, `${path}.${key}`)
       return record
     }
@@ -109,7 +110,7 @@ function writtenNumber(value: JsonValue): string | undefined {
   return isRawNumber(value) ? value.rawJSON : undefined
 }
 
-/** Returns the expectation of a schema for errors: "true or false". */
+/** Returns the description of valid values in errors: "true or false". */
 export function expectation(schema: Schema): string {
   if (schema.expected !== undefined) return schema.expected
   switch (schema.kind) {

@@ -1,9 +1,12 @@
-/** The keys of an object with the schema of each. A schema is a table of plain values from which types are inferred. */
+/**
+ * The keys of an object, each with its schema. A schema is a table of plain values; TypeScript types are inferred from
+ * it.
+ */
 export interface Fields {
   readonly [key: string]: Schema
 }
 
-/** The expectation for a value. */
+/** The kind and the limits of a value. */
 export type Schema =
   | BooleanSchema
   | IntegerSchema
@@ -15,13 +18,13 @@ export type Schema =
   | ObjectSchema
 
 interface Common {
-  /** The expectation in errors, if the default for the kind does not fit. */
+  /** The description of valid values in errors, if the default for the kind does not fit. */
   readonly expected?: string
-  /** The key is required. Any other may be absent or `null`, which is the same. */
+  /** Whether the key is required. Other keys may be absent or `null`, which means the same. */
   readonly required?: true
-  /** The value of an absent key. */
+  /** The value if the key is absent. */
   readonly default?: unknown
-  /** As an element of a list it may be `null`. */
+  /** Whether an element of a list may be `null`. */
   readonly nullable?: true
 }
 
@@ -30,7 +33,7 @@ interface BooleanSchema extends Common {
   readonly default?: boolean
 }
 
-/** A whole number, within limits if there are any. */
+/** A whole number, with optional limits. */
 interface IntegerSchema extends Common {
   readonly kind: "integer"
   readonly min?: number
@@ -40,10 +43,12 @@ interface IntegerSchema extends Common {
 
 interface TextSchema extends Common {
   readonly kind: "text"
-  /** Returns `undefined` for an invalid text; `form` is then the expectation in errors. */
+  /** Returns `undefined` for an invalid text. Errors then describe a valid text by `form`. */
   readonly check?: (text: string) => unknown
   readonly form?: string
-  /** The condition of `check` as a regular expression, as far as possible: for JSON Schema, not for the parser. */
+  /**
+   * A regular expression for the texts that `check` accepts, as far as possible. For JSON Schema, not for the parser.
+   */
   readonly pattern?: string
   readonly default?: string
 }
@@ -52,17 +57,17 @@ interface TextSchema extends Common {
 interface QuantitySchema extends Common {
   readonly kind: "quantity"
   readonly expected: string
-  /** Returns the value of a number, as written, or of a text; `undefined` if it is invalid. */
+  /** Returns the value of a number or text as written, or `undefined` if it is invalid. */
   readonly read: (written: string) => number | undefined
   readonly default?: number
 }
 
-/** One of a few texts. */
+/** One of several fixed texts. */
 interface ChoiceSchema extends Common {
   readonly kind: "choice"
   readonly of: readonly string[]
   readonly expected: string
-  /** The texts, all in lower case, match ignoring case, and are returned as listed here. */
+  /** Whether the texts, all in lower case, match in any letter case. The value is the text as listed here. */
   readonly ignoreCase?: true
 }
 
@@ -72,26 +77,26 @@ interface ListSchema extends Common {
   readonly default?: readonly []
 }
 
-/** An object with any keys and values of one schema. */
+/** An object with arbitrary keys, whose values all have one schema. */
 interface RecordSchema extends Common {
   readonly kind: "record"
   readonly of: Schema
 }
 
-/** An object with known keys. `expected` also describes a missing required key in errors. */
+/** An object with known keys. `expected` is also the description of a missing required key in errors. */
 export interface ObjectSchema extends Common {
   readonly kind: "object"
   readonly fields: Fields
 }
 
-/** The type of the object that fields describe. */
+/** The type of an object with these keys. */
 export type Infer<F extends Fields> = {
   -readonly [K in keyof F as F[K] extends Given ? K : never]: Value<F[K]>
 } & {
   -readonly [K in keyof F as F[K] extends Given ? never : K]?: Value<F[K]> | undefined
 }
 
-/** Has a value even if the key is absent, or cannot be absent. */
+/** A key that always has a value: it is required or has a default. */
 type Given = { readonly required: true } | { readonly default: unknown }
 
 type Value<S> = S extends { kind: "boolean" }
@@ -112,9 +117,11 @@ type Value<S> = S extends { kind: "boolean" }
 
 type Element<S> = S extends { nullable: true } ? Value<S> | null : Value<S>
 
-/** The documentation of a key, or of keys that mean the same: a row of the table on the plugin's page, in Markdown. */
+/**
+ * The documentation of a key, or of keys with the same meaning: a row of the table on the plugin's page, in Markdown.
+ */
 export interface KeyDoc {
-  /** The first cell of the row, where it is not the paths. */
+  /** The first cell of the row, if it is not the paths. */
   readonly keys?: string
   /** The paths of the keys, without indexes: "ipam.ranges[][].subnet". */
   readonly paths: readonly string[]

@@ -14,8 +14,8 @@ import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
 /**
- * Finds the device of a record among these links of the host. Among several matching ones, prefers the one with the
- * owner's mark or the former index.
+ * Finds the device of a record among these links of the host. If several match, prefers the one with the owner's mark
+ * or the former index.
  */
 export function findAmong(links: readonly Link[], { owner, record }: KeptRecord): Link | undefined {
   const mark = markOf(owner)
@@ -35,9 +35,9 @@ export function findOnHost(host: NetlinkSocket, kept: KeptRecord): Link | undefi
 }
 
 /**
- * Whether a link of the host is the device. Its place and permanent MAC identify hardware. All attributes of a virtual
- * link can occur on another link of its kind, and the kernel reuses its index after a deletion. On the host only the
- * owner's mark identifies it.
+ * Reports whether a link of the host is the device. Hardware is identified by its place and permanent MAC. A virtual
+ * link on the host is identified only by the owner's mark: another link of its kind can have the same attributes, and
+ * the kernel reuses the index of a deleted link.
  */
 function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: string): boolean {
   const found = identityOf(link)
@@ -48,15 +48,15 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
 
 /**
  * Returns the device of a record in its namespace: the same device at its index. A container can change the index of
- * hardware or of a pair's end, so these are also found at another index. Returns undefined in another namespace. Throws
- * `NetlinkError`.
+ * hardware or of a pair's end, so these are also found at another index. Returns undefined if the record is of another
+ * namespace. Throws `NetlinkError`.
  */
 export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRecord): Link | undefined {
   const { device, index, netns } = record
   const nsid = sandbox.inode === netns ? findNsid(host, sandbox.fd) : undefined
   if (nsid === undefined || nsid !== record.nsid) return undefined
-  // Looked up after the links, because the kernel may assign an nsid to the host when it first reports a link that
-  // leads here.
+  // Looked up after the links: the kernel may assign an nsid to the host when it first reports a link with its peer on
+  // the host.
   const look = () => ({ nsid, hostNsid: ownNsid(host), isAlone: device.other === undefined })
   const atIndex = findLinkInside(host, nsid, index)
   let view = look()
@@ -70,8 +70,8 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
 
 /**
  * Returns the device among the links of its namespace: the link at its index. If that is a port with another permanent
- * MAC, and another port has the device's MAC, returns the latter, because a container can exchange the indexes of two
- * ports. The host may have changed the MAC of a virtual function.
+ * MAC, and another port has the device's MAC, returns the other port, because a container can exchange the indexes of
+ * two ports. The host may have changed the MAC of a virtual function.
  */
 export function chooseInside(
   device: Identity,
@@ -93,8 +93,8 @@ function ownNsid(host: NetlinkSocket): number | undefined {
 }
 
 /**
- * Returns the namespace of a record: the one that the call names, or another path to it. Returns undefined if it no
- * longer exists.
+ * Returns the namespace of a record: `named` if it is that namespace, otherwise by another path. Returns undefined if
+ * the namespace no longer exists.
  */
 export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netns | undefined {
   const found = named && Netns.find(named)
@@ -114,9 +114,9 @@ export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | 
 }
 
 /**
- * Whether a missing device may be in a namespace that its container created. The original namespace must exist. The
- * device must be hardware, or a pair's end whose other end is on the host and has its peer in another namespace. The
- * kernel reuses the nsids of deleted namespaces. Throws `NetlinkError`.
+ * Reports whether a missing device may be in a namespace that its container created. This requires that the original
+ * namespace exists. The device must be hardware, or a pair's end whose peer on the host reports another namespace. The
+ * kernel reuses the nsids of deleted namespaces, so they prove nothing. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
   if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false
@@ -130,7 +130,7 @@ function hasOtherEnd(host: NetlinkSocket, { kind, other, otherNsid }: Identity):
   return end?.kind === "veth" && end.attributes.linkNetnsId !== undefined
 }
 
-/** The owners of the host's devices in a namespace, by their indexes there. The first look-up reads the records. */
+/** The owners of the host's devices in a namespace, by their indexes there. The first search reads the records. */
 export class GivenDevices {
   readonly #inode: bigint
   #owners: Map<number, Owner> | undefined

@@ -1,13 +1,13 @@
 import { type Link, linkData } from "../netlink/mod.ts"
 
 /**
- * A device's identity: attributes that the kernel reports and no container can change. An undefined attribute is not
- * reported for this device.
+ * A device's identity: attributes that the kernel reports and no container can change. The kernel does not report an
+ * undefined attribute for this device.
  */
 export interface Identity {
-  /** "veth", …; empty for devices that netlink did not create. */
+  /** The netlink kind, such as "veth". Empty for devices that netlink did not create. */
   kind: string
-  /** The device on a bus, such as 0000:03:00.0, the bus, and its port number. */
+  /** The parent device on a bus, such as 0000:03:00.0; the bus; and the port number. */
   parent?: string | undefined
   bus?: string | undefined
   port?: string | undefined
@@ -15,26 +15,31 @@ export interface Identity {
   permanentMac?: string | undefined
   /** The ID of a VLAN. Several VLANs of one parent have all other attributes in common. */
   vlan?: number | undefined
-  /** The index of a pair's other end, or of the lower link. */
+  /** The index of the peer, or of the lower link. */
   other?: number | undefined
-  /** The namespace of that link: the host's nsid for it, or undefined for the host itself. */
+  /** The namespace of that link, as the host's nsid; undefined for the host itself. */
   otherNsid?: number | undefined
 }
 
-/** The view of a link: from the host, in the namespace of this nsid, or on the host itself if undefined. */
+/**
+ * The position from which a socket of the host sees a link: in the namespace of `nsid`, or on the host if undefined.
+ */
 interface View {
   nsid?: number | undefined
   /** The host's nsid for itself, if it has one. */
   hostNsid?: number | undefined
-  /** Whether the device had no other end. For a moved one, such as a vxlan, the kernel then reports its own index. */
+  /**
+   * Whether the device has no peer or lower link. For such a device that was moved, such as a vxlan, the kernel reports
+   * the device's own index.
+   */
   isAlone?: boolean
 }
 
-/** Returns the identity of a link that a socket of the host listed. */
+/** Returns the identity of a link in a list from a socket of the host. */
 export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View = {}): Identity {
   const { kind, index, attributes } = link
   const { parentName: parent, parentBus: bus, portName: port, permanentMac, link: lower, linkNetnsId } = attributes
-  // Older kernels omit the index if both ends have the same one, each in its namespace.
+  // Older kernels omit the index if both ends have the same index.
   const said = lower ?? (linkNetnsId === undefined ? undefined : index)
   const other = isAlone && said === index ? undefined : said
   const place = linkNetnsId ?? nsid
@@ -44,9 +49,9 @@ export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View
 }
 
 /**
- * Whether a link is a hardware device. A container can create links of every netlink kind, but none that has a parent
- * on a bus and no lower link. Kernels before 5.14 do not report the parent. There a link without a kind and with a
- * permanent MAC counts as hardware.
+ * Reports whether a link is a hardware device. A container can create links of every netlink kind, but none that has a
+ * parent on a bus and no lower link. Kernels before 5.14 do not report the parent. There a link without a kind and with
+ * a permanent MAC counts as hardware.
  */
 export function isHardware({ kind, parent, bus, permanentMac, other }: Identity): boolean {
   if (other !== undefined) return false
@@ -54,16 +59,16 @@ export function isHardware({ kind, parent, bus, permanentMac, other }: Identity)
 }
 
 /**
- * Whether a container cannot have replaced this device: it is hardware, or its peer is known, or its kind has no peer.
- * A container can replace a tap or a tunnel by another one with the same index.
+ * Reports whether a container cannot have replaced this device: it is hardware, its peer is known, or its kind has no
+ * peer. A container can replace a tap or a tunnel by another one with the same index.
  */
 export function isVouchedFor(device: Identity): boolean {
   return isHardware(device) || device.other !== undefined || device.kind === "dummy"
 }
 
 /**
- * Whether two identities are equal except for the permanent MAC, which the owner of a virtual function may change. If
- * the kernel reports no parent, as before 5.14, only that MAC distinguishes cards.
+ * Reports whether two identities are equal except for the permanent MAC, which the owner of a virtual function may
+ * change. If the kernel reports no parent, as before 5.14, only that MAC distinguishes cards.
  */
 export function isAlike(a: Identity, b: Identity): boolean {
   const isPlace = a.parent === b.parent && a.bus === b.bus && a.port === b.port

@@ -26,15 +26,15 @@ export interface Former {
 export interface DeviceRecord {
   device: Identity
   former: Former
-  /** The index on the host. */
+  /** The device's index on the host. */
   hostIndex: Ifindex
-  /** The namespace of the device: its inode, the host's nsid for it, and the device's index in it. */
+  /** The container's namespace: its inode, the host's nsid for it, and the device's index in it. */
   netns: bigint
   nsid: number | undefined
   index: Ifindex
 }
 
-/** A record with its attachment. */
+/** A record of a device, and the attachment that has the device. */
 export interface KeptRecord {
   owner: Owner
   record: DeviceRecord
@@ -86,16 +86,16 @@ export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "forme
   return { device: identityOf(link), former, hostIndex: index }
 }
 
-/** Encodes a record's file. */
+/** Encodes the record of a device for its file. */
 export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: DeviceRecord): Uint8Array {
   const record = { boot: bootId(), former, device, hostIndex, netns: String(netns), nsid, index }
   return encodeUtf8(`${JSON.stringify(record, null, 1)}\n`)
 }
 
 /**
- * Returns `undefined` for a malformed record, and for a record of an earlier boot, whose device no longer exists.
- * Throws `SyscallError` when the kernel's boot id cannot be read, because a valid record must not be mistaken for an
- * old one.
+ * Decodes the record of a device. Returns `undefined` for a malformed record, and for a record of an earlier boot,
+ * whose device no longer exists. Throws `SyscallError` if the kernel's boot ID cannot be read, because a valid record
+ * must not be mistaken for an old one.
  */
 export function decodeRecord(bytes: Uint8Array): DeviceRecord | undefined {
   const current = bootId()
@@ -123,7 +123,7 @@ export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }
 
-/** The records of containers' devices, with their state on the host. Only root can read them. */
+/** The records of devices in containers, each with the device's former state on the host. Only root can read them. */
 export class DeviceRecords {
   readonly #files: Records
 
@@ -131,13 +131,13 @@ export class DeviceRecords {
     this.#files = new Records(directory, "record")
   }
 
-  /** Creates the directory and takes its lock, for ADD. Throws `CniError`. */
+  /** Creates the directory and locks it, for ADD. Throws `CniError`. */
   open(): FileDescriptor | undefined {
     this.#files.make()
     return this.#files.lock()
   }
 
-  /** Takes the lock until disposal. Returns undefined without records. Throws `CniError`. */
+  /** Locks the records until disposal. Returns undefined if there are no records. Throws `CniError`. */
   lock(): FileDescriptor | undefined {
     return this.#files.lock()
   }
@@ -153,7 +153,7 @@ export class DeviceRecords {
     this.#files.write(recordName(owner), encodeRecord(record))
   }
 
-  /** Removes the record of an attachment, and a draft of a killed call. Throws `CniError`. */
+  /** Removes the record of an attachment, and the draft of a killed call. Throws `CniError`. */
   remove(owner: Owner): void {
     this.#files.remove(recordName(owner))
   }
@@ -168,7 +168,7 @@ export class DeviceRecords {
   }
 
   /**
-   * Returns the attachments of a network that have a file, readable or not, including drafts. Throws `CniError` and
+   * Returns the attachments of a network that have a file, even an unreadable one or a draft. Throws `CniError` and
    * `SyscallError`.
    */
   listOwners(network: string): Owner[] {
@@ -176,7 +176,7 @@ export class DeviceRecords {
     return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))
   }
 
-  /** Throws `CniError` when a record could not be written. */
+  /** Throws `CniError` if a record could not be written. */
   requireWritable(): void {
     this.#files.requireWritable()
   }

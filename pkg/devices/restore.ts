@@ -21,15 +21,15 @@ import { Failures } from "../undo/mod.ts"
 import { isVouchedFor } from "./identity.ts"
 import { DeviceRecords, type Former, type KeptRecord, markOf } from "./record.ts"
 
-/** The number of alternative names that one request removes. A container can add thousands. */
+/** The number of alternative names that one request removes, because a container can add thousands. */
 const NAMES_AT_ONCE = 256
 
 /**
- * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. First sets it down and gives it its
- * former name, if that is free on the host, so that udev sees only one name. Keeps only its former alternative names. A
- * device with a record also keeps the owner's mark, if it still has it, and gets its former index, if that is free.
- * With these the next call finds it if this one is killed. Throws `CniError`, and the container then still has the
- * device.
+ * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. First sets it down, and gives it its
+ * former name if that is free on the host, so that udev sees only one name. Removes all other alternative names than
+ * the former ones. A device with a record keeps the owner's mark, if it still has it, and gets its former index, if
+ * that is free. By these the next call finds the device if this one is killed. If it throws `CniError`, the container
+ * still has the device.
  */
 export function moveHome(
   { host, inside, link }: { host: RouteSocket; inside: RouteSocket; link: Link },
@@ -57,16 +57,16 @@ export function moveHome(
       setLink(inside, link, { name: link.name, up: (link.flags & IFF_UP) !== 0 })
       throw new CniError(Code.Internal, refusal, { cause })
     }
-    // The answer was lost, or the container deleted or moved it.
+    // The answer was lost, or the container deleted or moved the device.
     if (findLink(host, name)?.mac !== link.mac) throw new CniError(Code.Internal, refusal, { cause })
   }
   return getLink(host, name)
 }
 
 /**
- * Returns the links that a container created on top of a device: such as VLANs and macvlans. The kernel leaves them
- * when the device moves to the host, and the container could use the device through them. Excludes the other end of a
- * pair.
+ * Returns the links that a container created on top of a device, such as VLANs and macvlans. The kernel keeps them in
+ * the container when the device moves to the host, so the container could use the device through them. Excludes the
+ * peer of a pair.
  */
 function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[] {
   return listLinks(inside, (each) => {
@@ -75,7 +75,7 @@ function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[]
   })
 }
 
-/** Removes all alternative names except these. The host may need a removed name for another link. */
+/** Removes all alternative names except these, because the host may need a removed name for another link. */
 function keepAltNames(route: NetlinkSocket, link: Link, kept: readonly string[]): void {
   const wrong = (link.attributes.altNames ?? []).filter((name) => !kept.includes(name))
   for (let at = 0; at < wrong.length; at += NAMES_AT_ONCE) deleteNames(route, link, wrong.slice(at, at + NAMES_AT_ONCE))
@@ -91,7 +91,7 @@ function deleteNames(route: NetlinkSocket, link: Link, names: string[]): void {
   }
 }
 
-/** Restores the recorded state of a host's device, and removes the record. Throws `CniError`. */
+/** Restores the recorded state of a device on the host, and removes the record. Throws `CniError`. */
 export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: KeptRecord): void {
   const { former, device } = record
   const failures = new Failures()
@@ -103,8 +103,8 @@ export function restoreDevice(host: RouteSocket, link: Link, { owner, record }: 
   const isUp = former.up && isVouchedFor(device)
   if (!isVouchedFor(device)) refuseAdvertisements(former.name)
   failures.attempt(`restore the state of "${former.name}"`, () => setLink(host, link, { up: isUp }))
-  // The mark is among the names that are removed, so they come last: after a temporary failure, or when this call is killed,
-  // the next DEL finds the device by its mark, and the remaining steps in its record.
+  // The alternative names are removed last, because the mark is one of them. After a temporary failure, or if this call
+  // is killed, the next DEL finds the device by its mark, and the remaining steps in its record.
   if (!failures.mayPass)
     failures.attempt(`restore the names of "${former.name}"`, () => restoreAltNames(host, link, former.altNames))
   if (!failures.mayPass) failures.attempt("remove the record", () => new DeviceRecords().remove(owner))
@@ -125,11 +125,11 @@ function restoreAltNames(host: RouteSocket, link: Link, former: readonly string[
   keepAltNames(host, link, former)
   for (const name of former) {
     if (link.attributes.altNames?.includes(name)) continue
-    unlessErrno(() => addAltNames(host, link, [name]), "EEXIST") // another link has it now
+    unlessErrno(() => addAltNames(host, link, [name]), "EEXIST") // another link has this name now
   }
 }
 
-/** Stops the host from adding addresses and routes of router advertisements on an interface. */
+/** Stops the host from adding addresses and routes of router advertisements on an interface: `accept_ra` 0. */
 export function refuseAdvertisements(name: string): void {
   tryWriteSysctl(`net/ipv6/conf/${name}/accept_ra`, "0")
 }

@@ -10,8 +10,9 @@ import { moveHome, restoreDevice } from "./restore.ts"
 import { RETURN_DEADLINE_MS, returnUnrecorded, type Unrecorded } from "./unrecorded.ts"
 
 /**
- * Moves an attachment's device from its namespace back to the host with its former name and settings. If the kernel has
- * already moved it to the host, renames it there. A device that no longer exists is a success. Throws `CniError`.
+ * Moves an attachment's device from its namespace back to the host, with its former name and settings. If the kernel
+ * has already moved it to the host, renames it there. A device that no longer exists is not an error. Throws
+ * `CniError`.
  */
 export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Owner } & Unrecorded): void {
   const kept = readAndReturn(host, owner, place.namespace)
@@ -19,7 +20,10 @@ export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Ow
   else if (kept) awaitReturn(host, kept)
 }
 
-/** Returns the device. Returns its record if it is hardware that is not yet in any namespace. */
+/**
+ * Returns the device to the host. Returns its record if it is hardware that is in no known namespace yet, or "none"
+ * without a record.
+ */
 function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): KeptRecord | "none" | undefined {
   const records = new DeviceRecords()
   using _lock = records.lock()
@@ -32,7 +36,7 @@ function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): 
   return returnRecorded(host, kept, named) || !isHardware(record.device) ? undefined : kept
 }
 
-/** Waits for the kernel, which deletes a namespace with a delay and then moves hardware to the host. */
+/** Waits for the kernel to move hardware to the host: it deletes a namespace with a delay. */
 function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
   using namespace = findNamespace(kept.record)
   if (namespace) return // the container moved it again
@@ -41,10 +45,10 @@ function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
 }
 
 /**
- * Restores the device of a record. Returns whether it exists. Keeps the record of hardware that is not found, because
- * the kernel will move it to the host, where GC or the next ADD finds it. Also keeps the record of a pair's end that
- * its container has hidden. Any other device was deleted with its namespace. The caller holds the lock of the records.
- * Throws `CniError`.
+ * Restores the device of a record. Returns whether the device exists. If it is not found, keeps the record of hardware,
+ * because the kernel moves hardware to the host, where GC or the next ADD finds it. Also keeps the record of a pair's
+ * end that its container has hidden. Any other missing device was deleted with its namespace. The caller holds the lock
+ * of the records. Throws `CniError`.
  */
 export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
   const { owner, record } = kept
@@ -67,9 +71,9 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
 }
 
 /**
- * Restores all recorded devices that are back on the host, of every attachment. A container can make the kernel move
- * its hardware there at any time, under any name. The caller holds the lock of the records. Devices that cannot be
- * restored stay unchanged.
+ * Restores the recorded devices of all attachments that are back on the host. A container can make the kernel move its
+ * hardware to the host at any time, under any name. The caller holds the lock of the records. A device that cannot be
+ * restored stays unchanged.
  */
 export function restoreReturned(host: RouteSocket): void {
   const all = new DeviceRecords().list()
@@ -82,15 +86,15 @@ export function restoreReturned(host: RouteSocket): void {
 }
 
 /**
- * Like `restoreReturned` for callers without the lock, because one of the devices may have a name that the host needs.
- * Throws `CniError`.
+ * Like `restoreReturned`, for callers without the lock. One of the devices may have a name that the host needs. Throws
+ * `CniError`.
  */
 export function restoreAllReturned(host: RouteSocket): void {
   using _lock = new DeviceRecords().lock()
   restoreReturned(host)
 }
 
-/** Moves the devices of this network that belong to no valid attachment back to the host. Throws `CniError`. */
+/** Moves the devices of this network's attachments that are not in `valid` back to the host. Throws `CniError`. */
 export function returnOrphans(network: string, valid: readonly Owner[]): void {
   using host = RouteSocket.open()
   const records = new DeviceRecords()

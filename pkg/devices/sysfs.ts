@@ -1,11 +1,11 @@
 import { readDirectory, stat, unlessErrno } from "../libc/mod.ts"
 
-/** Returns the directory of a device on the PCI bus. */
+/** Returns the sysfs directory of a device on the PCI bus. */
 export function pciDevice(id: string): string {
   return `/sys/bus/pci/devices/${id}`
 }
 
-/** Returns the directory of a device on the auxiliary bus: a part of another device, such as a subfunction. */
+/** Returns the sysfs directory of a device on the auxiliary bus: a part of another device, such as a subfunction. */
 export function auxiliaryDevice(id: string): string {
   return `/sys/bus/auxiliary/devices/${id}`
 }
@@ -16,14 +16,14 @@ export function hasDriver(id: string, drivers: readonly string[]): boolean {
 }
 
 /**
- * Returns the names of a device's interfaces in this process's namespace, in order. A virtio device in it counts as the
- * device.
+ * Returns the names of a device's interfaces in this process's namespace, in order. Includes the interfaces of a virtio
+ * device below the device.
  */
 export function listInterfaces(directory: string): string[] {
   return withVirtio(directory).flatMap((path) => list(`${path}/net`))
 }
 
-/** Whether an interface with the kernel's parent name `parentName` belongs to a device, in any namespace. */
+/** Reports whether an interface with the kernel's parent name `parentName`, in any namespace, belongs to a device. */
 export function isBelowParent(directory: string, parentName: string | undefined): boolean {
   return withVirtio(directory).some((path) => path.slice(path.lastIndexOf("/") + 1) === parentName)
 }

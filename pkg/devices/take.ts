@@ -19,7 +19,6 @@ import { findInside, findOnHost, findRecorded, mayBeHidden } from "./find.ts"
 import { type DeviceRecord, DeviceRecords, describeDevice, markOf } from "./record.ts"
 import { returnRecorded } from "./return.ts"
 
-/** The target of a move: a container's namespace, the interface's name there, and the owner. */
 interface Taking {
   call: { netns: string; ifName: string }
   owner: Owner
@@ -30,15 +29,15 @@ interface Taking {
 }
 
 /**
- * Gives a host's device to a container as its interface, like `ip link set DEVICE netns NS name IFNAME`. Records the
- * identity and state of the device first. The caller holds the lock of the records. Throws `CniError`.
+ * Moves a device from the host to a container as its interface, like `ip link set DEVICE netns NS name IFNAME`. Records
+ * the identity and state of the device first. The caller holds the lock of the records. Throws `CniError`.
  */
 export function takeDevice(taking: Taking, device: Link): Link {
   const { call, owner, host, sandbox, inside, undo } = taking
   const records = new DeviceRecords()
   refuseSecondDevice(host, records.read(owner), { device, owner })
   const record = recordOf(taking, device)
-  // Also registered if the answer to the move was lost. Without a record the reverse does nothing.
+  // The reverse is also registered for a move whose answer is lost. Without a record the reverse does nothing.
   undo.defer(`take "${device.name}"`, () => {
     using _lock = records.lock()
     const written = records.read(owner)
@@ -55,14 +54,14 @@ export function takeDevice(taking: Taking, device: Link): Link {
     throw new CniError(Code.Internal, `Cannot move "${device.name}" to "${call.netns}" as "${call.ifName}"`, { cause })
   }
   const link = findLink(inside, record.index) ?? getLink(inside, call.ifName)
-  // Kernels before 5.12 choose the index themselves.
+  // Kernels before 5.12 choose the index.
   if (link.index !== record.index) records.write({ owner, record: { ...record, index: link.index } })
   return link
 }
 
 /**
- * Refuses an ADD with the record of a killed ADD, or of one that is repeated after the container renamed or hid its
- * interface.
+ * Throws if a record of this attachment has a device: a killed ADD left the record, or the ADD is repeated after the
+ * container renamed or hid its interface.
  */
 function refuseSecondDevice(
   host: RouteSocket,
@@ -91,10 +90,10 @@ function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord
   return { ...describeDevice(device), ...place }
 }
 
-/** Indexes are positive and have 31 bits. */
+/** The largest index: 31 bits. */
 const MAX_INDEX = 0x7fffffff
 
-/** Returns a free index, above all others if possible. A container chooses the number and the indexes of its links. */
+/** Returns a free index, above all others if possible. A container chooses how many links it has, and their indexes. */
 function findFreeIndex(inside: NetlinkSocket): number {
   const taken = new Set<number>()
   let highest = 0
@@ -109,8 +108,8 @@ function findFreeIndex(inside: NetlinkSocket): number {
 }
 
 /**
- * Marks a device with its owner, which distinguishes a virtual one on the host from others of its kind. Omits the mark
- * if another link has it, or if it is too long for the kernel.
+ * Marks a device with its owner, which distinguishes a virtual device on the host from others of its kind. Omits the
+ * mark if another link has it, or if it is too long for the kernel.
  */
 function mark(host: NetlinkSocket, device: Link, owner: Owner): void {
   const add = () => addAltNames(host, device, [markOf(owner)])

@@ -17,28 +17,28 @@ import { identityOf, isAlike, isHardware } from "./identity.ts"
 import { DeviceRecords, markOf } from "./record.ts"
 import { moveHome, refuseAdvertisements } from "./restore.ts"
 
-/** The time for the kernel to move a device to the host after its namespace was deleted. */
+/** The timeout for the kernel to move a device to the host after its namespace was deleted. */
 export const RETURN_DEADLINE_MS = 1000
 
-/** A device without a record, as DEL sees it. The Go suite or an earlier version of this one moved it. */
+/** A device without a record, for DEL. The Go suite or an earlier version of this suite moved it. */
 export interface Unrecorded {
-  /** The container's namespace and the device's name there, if the namespace exists. */
+  /** The container's namespace and the device's name in it, if the namespace exists. */
   namespace: NamespaceFile
   ifName: string
   log: (line: string) => void
   /** The device's name on the host, if the configuration has it. */
   name: string | undefined
-  /** Whether a link can be the configuration's device. */
+  /** Reports whether a link can be the configured device. */
   mayBe: (link: Link) => boolean
-  /** Whether the host has the device again. Undefined if there is nothing to wait for. */
+  /** Reports whether the host has the device again. Undefined if there is nothing to wait for. */
   hasReturned?: (() => boolean) | undefined
 }
 
 /**
- * Returns a device without a record. Its container may have changed everything on it, so only hardware moves to the
- * host: down, without alias and alternative names, with `accept_ra` 0, and with the configured name or a neutral one.
- * Logs a permanent refusal of the kernel, because another DEL could not do better. Throws `CniError` for temporary
- * failures.
+ * Moves a device without a record back to the host. Its container may have changed all of its settings, so this moves
+ * only hardware: down, without alias and alternative names, with `accept_ra` 0, and with the configured name or a
+ * neutral one. Logs a permanent refusal of the kernel, because another DEL could not do better. Throws `CniError` for
+ * temporary failures.
  */
 export function returnUnrecorded(host: RouteSocket, owner: Owner, place: Unrecorded): void {
   using sandbox = Netns.find(place.namespace)
@@ -68,7 +68,7 @@ function giveBackUnrecorded(host: RouteSocket, sandbox: Netns, owner: Owner, pla
   }
 }
 
-/** Whether a link is an attachment's recorded device, which the DEL of that attachment returns. */
+/** Reports whether a link is the recorded device of an attachment. The DEL of that attachment returns it. */
 function isRecorded(link: Link, { inode }: Netns): boolean {
   const { permanentMac, ...found } = identityOf(link)
   return new DeviceRecords().list().some(({ record: { netns, device } }) => {
@@ -76,7 +76,10 @@ function isRecorded(link: Link, { inode }: Netns): boolean {
   })
 }
 
-/** Returns the wanted name if it is free, or one like the kernel's names for devices of deleted namespaces. */
+/**
+ * Returns the wanted name if it is free, otherwise a name like those that the kernel gives devices of deleted
+ * namespaces.
+ */
 function freeName(host: NetlinkSocket, wanted: string | undefined): string {
   if (wanted !== undefined && interfaceName.check(wanted) !== undefined && !findLink(host, wanted)) return wanted
   let number = 0
@@ -85,9 +88,9 @@ function freeName(host: NetlinkSocket, wanted: string | undefined): string {
 }
 
 /**
- * Returns the host's hardware that the Go suite moved and the kernel moved back. Its alias is the wanted name, and its
- * name is from the kernel or the runtime. The container can set the alias, so it only selects which device gets the
- * configured name. Throws `NetlinkError`.
+ * Returns the hardware on the host that the Go suite had moved to a container and the kernel has moved back. Its alias
+ * is its former name; its present name is from the kernel or the runtime. The container can set the alias, so the alias
+ * only selects the device that gets the configured name. Throws `NetlinkError`.
  */
 export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | undefined {
   const found = listLinks(host, (link) => isHardware(identityOf(link)) && link.attributes.alias === name)
@@ -95,8 +98,8 @@ export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | 
 }
 
 /**
- * Gives such a device its former name, sets it down, removes the alias, and sets `accept_ra` to 0. Throws
- * `NetlinkError`.
+ * Gives a device of `findReturnedByKernel` its former name, sets it down, removes the alias, and sets `accept_ra` to 0.
+ * Throws `NetlinkError`.
  */
 export function renameReturnedByKernel(host: NetlinkSocket, { index }: Link, name: string): Link {
   setLink(host, getLink(host, index), { up: false })

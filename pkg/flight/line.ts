@@ -1,19 +1,19 @@
 import { decodeUtf8, encodeUtf8 } from "../engine/mod.ts"
 import { isJsonObject, type JsonObject } from "../types/mod.ts"
 
-/** The span of a call, W3C Trace Context. */
+/** The span of a call in a trace (W3C Trace Context). */
 export interface FlightTrace {
-  /** 32 hex digits. */
+  /** The trace ID: 32 hex digits. */
   readonly id: string
-  /** 16 hex digits: of this call. */
+  /** The ID of this call's span: 16 hex digits. */
   readonly span: string
-  /** Of the caller. */
+  /** The ID of the caller's span. */
   readonly parent: string
 }
 
-/** The record of one call of a plugin. */
+/** The record of one call of a plugin: a line of the flight recorder. */
 export interface FlightLine {
-  /** When it began, ISO 8601 in UTC. */
+  /** The time at which the call began, ISO 8601 in UTC. */
   readonly time: string
   readonly plugin: string
   readonly verb: string
@@ -21,26 +21,26 @@ export interface FlightLine {
   readonly container?: string | undefined
   readonly interface?: string | undefined
   readonly netns?: string | undefined
-  /** From the first line of TypeScript to the end of the answer. */
+  /** The duration in milliseconds, from the first line of TypeScript to the end of the answer. */
   readonly ms: number
-  /** Milliseconds of its stages: "input", "plugin", and "ipam", which is a part of "plugin". */
+  /** The milliseconds of each stage: "input", "plugin", and "ipam", which is a part of "plugin". */
   readonly stages?: Readonly<Record<string, number>> | undefined
   readonly exitCode: number
-  /** The addresses of an ADD. */
+  /** The addresses in ADD's result. */
   readonly ips?: readonly string[] | undefined
-  /** The changes of the host, in the words of undo. */
+  /** The changes of the host, as `Undo` describes them. */
   readonly changes?: readonly string[] | undefined
-  /** Of the error object. */
+  /** The code of the error object. */
   readonly code?: number | undefined
   readonly error?: string | undefined
   readonly trace?: FlightTrace | undefined
 }
 
-/** The checksum's hex digits and a blank. */
+/** The number of bytes before the JSON: the checksum's hex digits and a blank. */
 const HEAD = 9
 
 /**
- * Encodes a line as a slot of the ring: checksum, JSON, blanks, newline. If it does not fit, it is shortened: first the
+ * Encodes a line as a slot of the ring: checksum, JSON, blanks, newline. Shortens a line that does not fit: first the
  * changes, then the end of the error, then the result.
  */
 export function encodeLine(line: FlightLine, sequence: number, bytes: number): Uint8Array {
@@ -59,10 +59,10 @@ export function encodeLine(line: FlightLine, sequence: number, bytes: number): U
   return slot
 }
 
-/** The number of times that a line is shortened; the last one always fits. */
+/** The number of times that a line can be shortened. After the last one it always fits. */
 const ROUNDS = 3
 
-/** Returns the line, shorter for higher rounds. */
+/** Returns a shortened line; higher rounds remove more. */
 function shortened(line: FlightLine, round: number): FlightLine {
   const { changes, error, ...rest } = line
   const room = [400, 100, 48][round] ?? 0
@@ -77,8 +77,9 @@ function shortened(line: FlightLine, round: number): FlightLine {
 }
 
 /**
- * Returns the checksum of everything after its own place: FNV-1a over words of 32 bits. A single different word always
- * changes it, several do except once in four billion times; a CRC costs an interpreter four times as much.
+ * Returns the checksum of a slot from `WORDS_FROM` on: FNV-1a over words of 32 bits. One different word always changes
+ * the checksum; several different words keep it once in four billion times. A CRC takes an interpreter four times as
+ * long.
  */
 function checksum(slot: Uint8Array): number {
   const words = new Uint32Array(slot.buffer, slot.byteOffset + WORDS_FROM, (slot.length - WORDS_FROM) >> 2)
@@ -90,18 +91,18 @@ function checksum(slot: Uint8Array): number {
   return sum >>> 0
 }
 
-/** The first whole word after the checksum; the characters before it are always ` {"s`. */
+/** The offset of the first whole word after the checksum. The characters before it are always ` {"s`. */
 const WORDS_FROM = 12
-/** Four blanks: the padding of a slot. */
+/** Four blanks. A slot is padded with blanks. */
 const BLANKS = 0x20202020
 
-/** Cuts a text between characters. */
+/** Returns a text shortened to a number of characters, with "…" at the end. */
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
 /**
- * Decodes a slot: the number of the line and the line. Undefined for an empty slot, and for a partly overwritten one,
+ * Decodes a slot to a line and its number. Returns undefined for an empty slot, and for a partly overwritten slot,
  * whose checksum differs.
  */
 export function readSlot(slot: Uint8Array): { sequence: number; line: FlightLine } | undefined {

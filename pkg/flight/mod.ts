@@ -1,6 +1,6 @@
 /**
- * The flight recorder: a ring of lines in one file of fixed size, one line per call of a plugin. It is off unless the
- * file exists.
+ * The flight recorder: a file of fixed size with a ring of lines, one line for each call of a plugin. It is off unless
+ * the file exists.
  *
  * @example
  * using recorder = FlightRecorder.find()

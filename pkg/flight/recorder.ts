@@ -2,28 +2,28 @@ import { FileDescriptor, findFileForWriting, lockWithin, readAt, tryLock, writeA
 import { encodeLine, type FlightLine } from "./line.ts"
 import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset } from "./ring.ts"
 
-/** The time that a line waits for the lock: others hold it for microseconds, or forever if they are stopped. */
+/** The timeout of a line for the lock. Other processes hold it for microseconds, or forever if they are stopped. */
 const PATIENCE_MS = 10
 
-/** The ring, opened for one line. */
+/** The flight recorder's file, open for one line. */
 export class FlightRecorder extends FileDescriptor {
-  /** Returns undefined if the recorder is off: one system call. Never throws. */
+  /** Opens the file with one system call. Returns undefined if the recorder is off. Never throws. */
   static override find(path = FLIGHT_FILE): FlightRecorder | undefined {
     const fd = findFileForWriting(path)
     return fd === undefined ? undefined : new FlightRecorder(fd)
   }
 
   /**
-   * Writes one line in place of the oldest. Returns whether it could: a line is lost rather than a caller delayed. The
-   * head is written first, so a process that is killed in between leaves an older line in the slot, and the next one
-   * uses another slot.
+   * Writes a line in place of the oldest one. Returns whether it was written: a line may be lost, but a caller is not
+   * delayed. Writes the head first. If the process is killed before it writes the line, the slot keeps an older line,
+   * and the next call uses another slot.
    */
   record(line: FlightLine): boolean {
     const { fd } = this
     if (!lockWithin(PATIENCE_MS, () => tryLock(fd))) return false
     const head = new Uint8Array(HEAD_BYTES)
     const sequence = readAt(fd, head, 0) === HEAD_BYTES ? readHead(head) : undefined
-    if (sequence === undefined) return false // something else has this name
+    if (sequence === undefined) return false // the file is not a flight recorder's
     writeAt(fd, encodeHead(sequence + 1), 0)
     writeAt(fd, encodeLine(line, sequence, SLOT_BYTES), slotOffset(sequence))
     return true

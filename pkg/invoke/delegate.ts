@@ -4,29 +4,29 @@ import { type Builtins, builtinOf, PluginNotFound, requirePlugin, type Stamp, st
 import { pluginError, readResult } from "./printed.ts"
 
 /**
- * Calls another plugin. `stdin` is for a plugin that writes its delegate's configuration, such as flannel; `ifName` for
- * one that creates several interfaces, such as multus.
+ * The calls of other plugins. `stdin` is for a plugin that writes its delegate's configuration, such as flannel.
+ * `ifName` is for one that creates several interfaces, such as multus.
  */
 export interface Delegate {
   /**
-   * Runs ADD and returns the delegate's result. If it fails, the delegate's DEL has run, unless the error is
-   * `AlreadyAttached`: that DEL would remove an attachment in use. Throws the delegate's error, or code 999 if the
-   * plugin does not exist.
+   * Runs ADD and returns the delegate's result. After a failed ADD, runs the delegate's DEL. The error
+   * `AlreadyAttached` is the exception, because DEL would remove an attachment in use. Throws the delegate's error, or
+   * code 999 if the plugin does not exist.
    */
   add(type: string, stdin?: Uint8Array, ifName?: string): Result
   check(type: string, stdin?: Uint8Array, ifName?: string): void
   del(type: string, stdin?: Uint8Array, ifName?: string): void
-  /** Throws code 50 if the plugin does not exist, else the delegate's error. */
+  /** Runs STATUS. Throws code 50 if the plugin does not exist, otherwise the delegate's error. */
   status(type: string, stdin?: Uint8Array): void
   gc(type: string, stdin?: Uint8Array): void
 }
 
-/** The context that a delegate gets from its caller. */
+/** The caller's context that its delegates get. */
 export interface DelegateContext {
-  /** Passed on unchanged except for `CNI_COMMAND`. */
+  /** The environment, passed on unchanged except for `CNI_COMMAND`. */
   env: Environment
   stdin: Uint8Array
-  /** The version of a result that does not name its version. */
+  /** The version of a result that does not name a version. */
   configVersion: string
   builtins: Builtins
   log: (text: string) => void
@@ -35,8 +35,8 @@ export interface DelegateContext {
 }
 
 /**
- * Returns the delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. A plugin that
- * names itself, or a copy of itself, is refused with code 7: it would call itself without end.
+ * Returns the delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. Refuses with
+ * code 7 a plugin that names itself or a copy of itself, because it would call itself endlessly.
  */
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, found: Found, stdin = context.stdin, ifName?: string) => {
@@ -78,13 +78,12 @@ export function delegateTo(context: DelegateContext): Delegate {
   }
 }
 
-/** The executable of a delegate. */
 interface Found {
   readonly path: string
   readonly stamp: Stamp
 }
 
-/** Runs one plugin, in this process if this executable contains it. Either way its answer is parsed as text. */
+/** Runs a plugin, in this process if this executable contains the plugin. Either way its output is parsed as text. */
 function runFound(
   { path, stamp }: Found,
   command: string,

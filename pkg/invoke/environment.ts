@@ -1,13 +1,13 @@
 import { CniError, Code } from "../types/mod.ts"
 import type { Environment } from "./exec.ts"
 
-/** The variables that a runtime passes to a plugin. A variable that an operation does not have is "". */
+/** The variables that a runtime passes to a plugin. A variable that the operation does not use is "". */
 export interface CniVariables {
   command: string
   containerId: string
   netns: string
   ifName: string
-  /** `CNI_ARGS`, made by `formatCniArgs`. */
+  /** `CNI_ARGS`, as formatted by `formatCniArgs`. */
   args: string
   /** `CNI_PATH`, absolute directories joined with ":". */
   path: string
@@ -21,8 +21,8 @@ export interface TraceContext {
 }
 
 /**
- * Returns the whole environment of a plugin: the caller's own with these `CNI_*` variables, and with a valid trace
- * context `TRACEPARENT`, `TRACESTATE` and `BAGGAGE`, which belong to one trace.
+ * Returns the whole environment of a plugin: the caller's own environment with these `CNI_*` variables. A valid trace
+ * context sets `TRACEPARENT`, `TRACESTATE` and `BAGGAGE` together, because they belong to one trace.
  */
 export function pluginEnvironment(own: Environment, variables: CniVariables, trace?: TraceContext): Environment {
   return {
@@ -38,8 +38,8 @@ export function pluginEnvironment(own: Environment, variables: CniVariables, tra
 }
 
 /**
- * Formats pairs as `CNI_ARGS`: "KEY1=VALUE1;KEY2=VALUE2". It has no escapes, so a key or value with ";" or "=" throws
- * code 4.
+ * Formats pairs as `CNI_ARGS`: "KEY1=VALUE1;KEY2=VALUE2". The format has no escapes, so a key or value with ";" or "="
+ * throws code 4.
  */
 export function formatCniArgs(pairs: readonly (readonly [key: string, value: string])[]): string {
   for (const [key, value] of pairs) {
@@ -52,7 +52,10 @@ export function formatCniArgs(pairs: readonly (readonly [key: string, value: str
   return pairs.map(([key, value]) => `${key}=${value}`).join(";")
 }
 
-/** Version, trace ID, span ID, flags; IDs of zeros mean that there is no span. */
+/**
+ * Reports whether a text is a valid traceparent: version, trace ID, span ID, flags. An ID of zeros means that there is
+ * no span.
+ */
 function isTraceparent(text: string): boolean {
   return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
 }

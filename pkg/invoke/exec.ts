@@ -3,37 +3,37 @@ import { isErrno, sleep, spawn } from "../libc/mod.ts"
 import { CniError, Code, messageOf } from "../types/mod.ts"
 import { pluginError } from "./printed.ts"
 
-/** One run of a plugin's executable. */
+/** The input of one run of a plugin's executable. */
 export interface Execution {
-  /** Absolute. */
+  /** The absolute path of the executable. */
   path: string
-  /** The arguments after the path; none by the specification. */
+  /** The arguments after the path. The specification has none. */
   args?: readonly string[]
   /** The whole environment of the plugin. */
   env: Environment
   /** The network configuration. */
   stdin: Uint8Array
-  /** The time after which the plugin is killed; never if absent. */
+  /** The time after which the plugin is killed. If absent, it is never killed. */
   timeoutMs?: number
-  /** Receives the plugin's stderr when it has ended, without the last newline. */
+  /** Receives the plugin's stderr, without its last newline, after the plugin has ended. */
   log?: (text: string) => void
 }
 
-/** Environment variables; `undefined` is absent. */
+/** Environment variables; an `undefined` variable is absent. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The limit for a plugin's output, above any result or log, and for its input. A plugin that prints more is killed. */
+/** The limit in bytes for a plugin's input and output, above any result or log. A plugin that prints more is killed. */
 const outputLimit = 16 << 20
 
-/** The waits between six attempts to start a file that is still being written: five seconds in all. */
+/** The waits between six attempts to start a file that is being written: five seconds in all. */
 export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 
 /**
- * Runs a plugin and returns its stdout, like `PATH < config`. Synchronous; no shell.
+ * Runs a plugin and returns its stdout, like `PATH < config`. It is synchronous and uses no shell.
  *
- * Throws the error that the plugin printed, or code 0 if it died without one, could not be started, or ran out of time
- * (`pluginError`). A file that is being written ("text file busy") is tried again for five seconds, then throws code
- * 11.
+ * Throws the error that the plugin printed. Throws code 0 if the plugin died without one, could not be started, or ran
+ * out of time (`pluginError`). Retries a file that is being written ("text file busy") for five seconds, then throws
+ * code 11.
  */
 export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
   const { stdout, stderr, cause, isBusy } = run(execution, waitsMs)
@@ -43,12 +43,12 @@ export function execPlugin(execution: Execution, waitsMs: readonly number[] = bu
   throw isBusy ? new CniError(Code.TryAgainLater, error.message) : error
 }
 
-/** The end of a run; exit status 0 without a cause. */
+/** The end of a run. Without a `cause` the exit status is 0. */
 interface Ended {
   stdout: Uint8Array
   stderr: string
   cause?: string
-  /** It never started: its file was being written throughout. */
+  /** Whether the plugin was never started, because its file was being written all the time. */
   isBusy?: boolean
 }
 
@@ -79,15 +79,15 @@ function runOnce({ path, args = [], env, stdin, timeoutMs }: Execution): Ended {
   })
   const output = { stdout, stderr: decodeUtf8(stderr) }
   if (wroteTooMuch) return { ...output, cause: `signal: killed after ${outputLimit} bytes of output` }
-  if (exitCode === 0) return output // even when a descendant kept the pipes open until the time was up
+  if (exitCode === 0) return output // even when a descendant kept the pipes open until the timeout
   if (timedOut) return { ...output, cause: `signal: killed after ${timeoutMs} ms` }
   if (signal !== undefined) return { ...output, cause: `signal: ${signalText(signal)}` }
   return { ...output, cause: `exit status ${exitCode}` }
 }
 
 /**
- * Returns the reason why a file could not be started, in Go's words, which callers compare: "fork/exec PATH: permission
- * denied".
+ * Returns the reason why a file could not be started. The words are Go's, because callers compare them: "fork/exec
+ * PATH: permission denied".
  */
 function startFailure(path: string, error: unknown): string {
   const reason = isErrno(error) ? startReasons[error.errno] : undefined

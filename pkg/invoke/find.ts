@@ -5,11 +5,11 @@ import type { Environment } from "./exec.ts"
 
 /**
  * Returns the executable of a plugin: the first regular file of that name in the directories of `CNI_PATH` (separated
- * by ":"), links followed. A file that is not executable is used only if no other is found. Empty and relative
- * directories are skipped: they would depend on the working directory.
+ * by ":"). Follows links. Uses a file that is not executable only if there is no other. Skips empty and relative
+ * directories, which would depend on the working directory.
  *
- * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if the plugin does not exist. `key` is its
- * place in the configuration, for errors.
+ * Throws code 7 for an invalid name, code 4 for an empty path, and code 999 if the plugin does not exist. `key` is the
+ * configuration key of the name, for errors.
  */
 export function requirePlugin(type: string, cniPath: string, key = "type"): string {
   validatePluginName(type, key)
@@ -28,8 +28,8 @@ export function requirePlugin(type: string, cniPath: string, key = "type"): stri
 }
 
 /**
- * Checks a `type` before it becomes part of a path or is run: it must be a file name without a directory. Throws code
- * 7. `key` is its place in the configuration.
+ * Checks a `type` before it becomes part of a path or is run. It must be a file name without a directory. Throws code
+ * 7. `key` is the configuration key of the name.
  */
 export function validatePluginName(type: string, key = "type"): void {
   if (type === "")
@@ -50,7 +50,9 @@ export function pluginPath(directory: string, type: string): string {
   return `${directory}${directory.endsWith("/") ? "" : "/"}${type}`
 }
 
-/** No directory of `CNI_PATH` has the plugin. With a `cause`, one of them could not be searched. */
+/**
+ * The error if no directory of `CNI_PATH` has the plugin. With a `cause`, one of the directories could not be searched.
+ */
 export class PluginNotFound extends CniError {
   constructor(message: string, key: string, cause?: SyscallError) {
     const advice = cause?.message ?? "install the plugin there, or add its directory to CNI_PATH"
@@ -58,7 +60,10 @@ export class PluginNotFound extends CniError {
   }
 }
 
-/** `hidden` receives the errors of directories that could not be searched. */
+/**
+ * Returns the first file of this name in the directories. `hidden` receives the errors of directories that could not be
+ * searched.
+ */
 function firstFile(
   directories: readonly string[],
   name: string,
@@ -72,7 +77,7 @@ function firstFile(
       if (isRegularFile(found) && (!executable || (found.mode & 0o111) !== 0)) return path
     } catch (error) {
       if (!(error instanceof SyscallError)) throw error
-      if (!isErrno(error, "ENOENT", "ENOTDIR")) hidden.push(error) // the next directory may have it
+      if (!isErrno(error, "ENOENT", "ENOTDIR")) hidden.push(error) // the next directory may have the file
     }
   }
   return undefined
@@ -82,7 +87,7 @@ function firstFile(
 export interface Reply {
   stdout: string
   exitCode: number
-  /** The error is `AlreadyAttached`. */
+  /** Whether the error is `AlreadyAttached`. */
   isAttached?: boolean
 }
 
@@ -93,20 +98,26 @@ export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * Returns the plugin inside this executable that can run in place of the file with this stamp: the file is of the same
- * build and is this plugin, under any name.
+ * Returns the plugin inside this executable that can run in place of the file with this stamp, which may have any name.
+ * The file must be of the same build and be this plugin.
  */
 export function builtinOf({ plugin, build }: Stamp, builtins: Builtins): Builtin | undefined {
   const builtin = plugin !== undefined && Object.hasOwn(builtins, plugin) ? builtins[plugin] : undefined
   return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
 
-/** Returns the name of the suite's plugin in an executable under any name; undefined for any other file. */
+/**
+ * Returns the name of the plugin of this suite in an executable, which may have any file name. Returns undefined for
+ * any other file.
+ */
 export function findPluginName(path: string): string | undefined {
   return stampOf(path).plugin
 }
 
-/** The marks that a build writes into each executable. All files of one build share its ID. */
+/**
+ * The notes that a build writes into each executable: the build's ID, which all files of one build share, and the
+ * plugin's name.
+ */
 export interface Stamp {
   readonly build?: string | undefined
   readonly plugin?: string | undefined
@@ -116,7 +127,10 @@ const headersLength = 4096
 const longestNotes = 4096
 const PT_NOTE = 4
 
-/** Reads the notes of an ELF file, elf(5), as `readelf --notes` shows them; empty for any other file. */
+/**
+ * Reads the stamp from the notes of an ELF file, elf(5), as `readelf --notes` shows them. Returns an empty stamp for
+ * any other file.
+ */
 export function stampOf(path: string): Stamp {
   try {
     using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -140,8 +154,8 @@ export function stampOf(path: string): Stamp {
 }
 
 /**
- * `scripts/workshop.ts` writes two notes: the build's ID with owner "GNU", and the plugin's name with owner "CNI",
- * padded with zeros.
+ * Returns the stamp in a file's notes. `scripts/workshop.ts` writes two: the build's ID with owner "GNU", and the
+ * plugin's name with owner "CNI". Both are padded with zeros.
  */
 function stampIn(notes: Uint8Array): Stamp {
   const view = new DataView(notes.buffer)
@@ -158,7 +172,10 @@ function stampIn(notes: Uint8Array): Stamp {
   return stamp
 }
 
-/** Three words: the lengths of the owner's name and of the content, and the type. */
+/**
+ * The size of a note's header. It has three words: the length of the owner's name, the length of the content, and the
+ * type.
+ */
 const NOTE_HEADER = 12
 
 const padded = (length: number) => (length + 3) & ~3

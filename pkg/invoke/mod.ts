@@ -1,5 +1,5 @@
 /**
- * Running plugins: finding the executable, speaking the protocol with it, reading what it answers.
+ * Runs plugins: finds the executable, passes it the input of the protocol, and reads its answer.
  *
  * @example
  * const path = requirePlugin("host-local", "/opt/cni/bin")

@@ -4,13 +4,13 @@ import { CniError, Code, decodeResult, member, messageOf, parseJsonObject, type 
 export interface PluginFailure {
   stdout: string
   stderr: string
-  /** How it ended: "exit status 3", "signal: killed", or the reason why it could not be started. */
+  /** The way it ended: "exit status 3", "signal: killed", or the reason why it could not be started. */
   cause: string
 }
 
 /**
- * Returns the error of a failed plugin: the error object on its stdout, or without one, an error with code 0 that
- * quotes its stderr and says how it ended.
+ * Returns the error of a failed plugin: the error object on its stdout. Without an error object, returns an error with
+ * code 0 that quotes the plugin's stderr and says how the plugin ended.
  */
 export function pluginError({ stdout, stderr, cause }: PluginFailure): CniError {
   if (stdout !== "") return printedError(stdout, cause)
@@ -26,7 +26,7 @@ function quote(text: string): string {
   return `${JSON.stringify(text.slice(0, QUOTED))} and ${text.length - QUOTED} characters more`
 }
 
-/** Reads an error object; `code`, `msg` and `details` are passed on as they are. */
+/** Reads an error object. Returns its `code`, `msg` and `details` unchanged. */
 function printedError(stdout: string, cause: string): CniError {
   const garbled = (reason: string) =>
     new CniError(
@@ -51,8 +51,8 @@ function printedError(stdout: string, cause: string): CniError {
 }
 
 /**
- * Reads the result of ADD: one JSON object, `null` for an empty one, in the layout of the version it names, else of the
- * configuration's. Throws code 6 for anything else, including no output.
+ * Reads the result of ADD: one JSON object, or `null` for an empty one. Its layout is that of the version that it
+ * names, or else of the configuration's version. Throws code 6 for anything else, including no output.
  */
 export function readResult(stdout: string | Uint8Array, configVersion: string): Result {
   try {
@@ -66,7 +66,7 @@ export function readResult(stdout: string | Uint8Array, configVersion: string): 
   }
 }
 
-/** Reads the answer to VERSION; `who` names the plugin in errors. Throws code 6. */
+/** Reads the answer to VERSION. `who` names the plugin in errors. Throws code 6. */
 export function readVersions(stdout: string | Uint8Array, who = "the plugin"): string[] {
   const senseless = (reason: string) =>
     new CniError(Code.Decoding, `Cannot read the answer of ${who} to VERSION: ${reason}`)
@@ -75,7 +75,7 @@ export function readVersions(stdout: string | Uint8Array, who = "the plugin"): s
   if (typeof cniVersion !== "string" || cniVersion === "") throw senseless("it has no cniVersion")
   const versions = member(answer, "supportedVersions") ?? []
   if (!Array.isArray(versions)) throw senseless("its supportedVersions is not a list")
-  if (versions.length === 0 && cniVersion === "0.2.0") return ["0.1.0", "0.2.0"] // as the text of 0.2.0 allowed
+  if (versions.length === 0 && cniVersion === "0.2.0") return ["0.1.0", "0.2.0"] // the text of 0.2.0 allows this
   if (versions.length === 0) throw senseless("its supportedVersions is missing or empty")
   return versions.map((version) => {
     if (typeof version === "string") return version

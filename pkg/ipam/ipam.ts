@@ -27,8 +27,8 @@ export interface IpamCaller {
 
 /**
  * Runs ADD of the IPAM plugin and returns its result, which has at least one address. Throws the plugin's error, code 7
- * without a configured IPAM plugin, and code 999 for a result without addresses. Before it throws, it runs the plugin's
- * DEL, so that nothing stays reserved.
+ * without a configured IPAM plugin, and code 999 for a result without addresses. Runs the plugin's DEL before it
+ * throws, so that nothing stays reserved.
  */
 function addIpam({ network, delegate, log }: IpamCaller): Result {
   const type = network.ipam?.type
@@ -47,7 +47,7 @@ function addIpam({ network, delegate, log }: IpamCaller): Result {
   })
 }
 
-/** Returns the call of one verb of the IPAM plugin, if there is one. The call throws the plugin's error. */
+/** Returns a function that calls one verb of the IPAM plugin, if there is one. It throws the plugin's error. */
 function callOf(verb: "check" | "del" | "status" | "gc") {
   return ({ network: { ipam }, delegate }: IpamCaller): void => {
     if (ipam?.type) delegate[verb](ipam.type)
@@ -55,14 +55,14 @@ function callOf(verb: "check" | "del" | "status" | "gc") {
 }
 
 /**
- * Whether the IPAM plugin uses the container's interface, which must then exist before ADD and until after DEL: DHCP
- * sends packets through it.
+ * Reports whether the IPAM plugin uses the container's interface. DHCP sends packets through it, so the interface must
+ * exist before ADD and until after DEL.
  */
 function usesInterface(type: string | undefined): boolean {
   return type === "dhcp"
 }
 
-/** The verbs of the IPAM plugin: `ipam.add(call)`. */
+/** The verbs of a network's IPAM plugin: `ipam.add(call)`. */
 export const ipam = {
   add: addIpam,
   check: callOf("check"),
@@ -73,9 +73,9 @@ export const ipam = {
 } as const
 
 /**
- * Returns the addresses that the IPAM plugin's result will have, from the keys of host-local and static: a container
- * gets one address of each set. For STATUS, which cannot lease addresses. For host-local the address is the network's,
- * since the container's is unknown. Empty for other plugins, and for a configuration that cannot be read.
+ * Returns the addresses that the IPAM plugin can lease, from the keys of host-local and static. A container gets one
+ * address of each set. For STATUS, which cannot lease addresses. For host-local, returns the network's address, because
+ * the container's is unknown. Returns an empty list for other plugins, and for an unreadable configuration.
  */
 export function expectedIps(configuration: JsonObject): IpConfig[][] {
   const ipam = objectAt(configuration, "ipam")
@@ -86,7 +86,7 @@ export function expectedIps(configuration: JsonObject): IpConfig[][] {
   return sets.flatMap((set) => nonEmpty(set.flatMap(rangeOf)))
 }
 
-/** A range of host-local has a gateway: the first address, unless another is given. */
+/** Returns the network of a host-local range, with its gateway: the first address, unless the range names another. */
 function rangeOf(range: JsonValue): IpConfig[] {
   return ipAt(range, "subnet").map((ip) => {
     const network = parseCidr(ip.address)

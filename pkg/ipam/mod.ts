@@ -1,5 +1,5 @@
 /**
- * Calls of an interface plugin to its IPAM plugin.
+ * Functions with which an interface plugin calls its IPAM plugin.
  *
  * @example
  * import { ipam } from "../../pkg/ipam/mod.ts"

@@ -4,10 +4,10 @@ import type { Result } from "../../types/mod.ts"
 import { Undo } from "../../undo/mod.ts"
 import type { Attaching, Checking } from "../plugin.ts"
 
-/** The lease of an IPAM plugin: empty, so that no setting of an interface is touched. */
+/** An empty result of an IPAM plugin, with which no setting of an interface is changed. */
 export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-/** An attachment of interface `eth0` during its ADD, in a kernel that plays host and container. */
+/** An attachment of interface `eth0` during its ADD. A simulated kernel has the links of host and container. */
 export class TestAttaching {
   readonly kernel: LinksKernel
   readonly undo = new Undo(() => {})
@@ -30,12 +30,12 @@ export class TestAttaching {
     return parts as unknown as Attaching
   }
 
-  /** CHECK of this link in the container. */
+  /** Returns the attachment during a CHECK of this link in the container. */
   checking(link: KernelLink): Checking {
     return { ...this.attaching, link: linkOf(link) } as unknown as Checking
   }
 
-  /** The requests for links, each as "add", "set" and so on. */
+  /** The requests for links so far, as "add", "set" and so on. */
   get verbs(): string[] {
     return this.kernel.links.map(({ verb }) => verb)
   }

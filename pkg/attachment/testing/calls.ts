@@ -10,11 +10,11 @@ export interface Chosen {
   readonly network?: Partial<NetworkConfig>
   /** The address from the IPAM plugin; 192.0.2.7/24 by default. */
   readonly leased?: Partial<Result>
-  /** The refused calls: "static DEL" by the IPAM plugin, "answer" by the runtime. */
+  /** The calls that fail: "static DEL" of the IPAM plugin, "answer" to the runtime. */
   readonly refused?: string
 }
 
-/** A call of a plugin, without a skeleton; `said` records its effects on others, in order. */
+/** Returns a plugin's call without the skeleton. `said` records the call's effects on others, in order. */
 export function callFor(said: string[], { network, leased, refused, ...place }: Chosen = {}): Call {
   const { netns = "", containerId = "c1", ifName = "eth0" } = place
   const say = (what: string) => {
