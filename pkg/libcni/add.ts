@@ -13,20 +13,23 @@ import type { ResultDocument } from "./typed.ts"
 
 /** Options of ADD beyond upstream's library. */
 export interface AddOptions {
-  /** Runs DEL for the whole chain after a failure, so that nothing is left. Otherwise the caller must run it. */
+  /**
+   * Whether to run DEL for the whole chain after a failure, so that nothing is left. Otherwise the caller must run it.
+   */
   readonly undo?: boolean
   /**
-   * Runs the plugins although the attachment is cached, that is, added and not deleted. The specification forbids it.
+   * Whether to run the plugins although the attachment is cached, that is, added and not deleted. The specification
+   * forbids this.
    */
   readonly again?: boolean
 }
 
 /**
- * Attaches a container to a network: runs the plugins in order, each with the result of the one before, and caches the
+ * Attaches a container to a network. Runs the plugins in order, each with the result of the previous one. Caches the
  * last result and the network list for CHECK and DEL. Returns that result in the network's version.
  *
- * Before any plugin runs, all names are checked, all plugins are found, and the cache is opened for writing. Throws
- * codes 3, 4, 5 and 7 for these; a plugin's own error as `plugin type="…" failed (add): …`, with its code.
+ * Before any plugin runs, checks all names, finds all plugins, and opens the cache for writing. Throws codes 3, 4, 5
+ * and 7 if one of these fails. Throws a plugin's own error as `plugin type="…" failed (add): …`, with its code.
  */
 export async function addNetwork(
   runtime: Runtime,
@@ -46,11 +49,11 @@ export async function addNetwork(
       const result = await runChain(guarded, network, attachment)
       const config = effectiveConfig(network)
       throwIfStopped(guarded.signal)
-      const capabilityArgs = attachment.capabilityArgs as JsonObject // checked
+      const capabilityArgs = attachment.capabilityArgs as JsonObject // checked above
       cache.commit({ ...attachment, capabilityArgs, network: network.name, config, configComplete: true, result })
-      return result as unknown as ResultDocument // `chainResult` has read it as one
+      return result as unknown as ResultDocument // `chainResult` has read it as a result
     } catch (error) {
-      // Even if the caller has interrupted the ADD, but not if another process holds the lock by now.
+      // Runs even if the caller has interrupted the ADD, but not if another process holds the lock now.
       if (options.undo && !lost.aborted) await undo({ ...runtime, signal: lost }, network, attachment)
       throw error
     }
@@ -77,7 +80,7 @@ async function runChain(runtime: Runtime, network: Network, attachment: Attachme
   return result
 }
 
-/** Refuses to overwrite the file of another attachment, and to add an attachment twice. */
+/** Throws if the cache file belongs to another attachment, or if the attachment was already added. */
 function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: boolean): void {
   const cached = readCache(runtime.cacheDir, key)
   if (cached.state === "unreadable") throw cached.error
@@ -96,7 +99,7 @@ function refuseTaken(runtime: Runtime, network: Network, key: CacheKey, again: b
   )
 }
 
-/** Runs DEL for the whole chain, including plugins that were never reached. */
+/** Runs DEL for the whole chain, including plugins whose ADD did not run. */
 async function undo(runtime: Runtime, network: Network, attachment: Attachment): Promise<void> {
   try {
     await deleteWith(runtime, { network, attachment }, readCache(runtime.cacheDir, cacheKey(network, attachment)))

@@ -32,8 +32,8 @@ import { requireText } from "./input.ts"
 import type { AttachmentId, Network } from "./network.ts"
 
 /**
- * Returns the cache key of an attachment with all three names checked: they become parts of a path. Throws code 3 or 4
- * for the container ID, 7 for the network's name, 4 for the interface's.
+ * Returns the cache key of an attachment. Checks all three names, because they become parts of a path. Throws code 3 or
+ * 4 for the container ID, 7 for the network's name, and 4 for the interface's name.
  */
 export function cacheKey(network: Network, { containerId, ifName }: AttachmentId): CacheKey {
   validateContainerId(containerId)
@@ -47,14 +47,14 @@ export function describeAttachment(network: Network, { containerId, ifName }: At
   return `interface "${ifName}" of container "${containerId}" in network "${network.name}"`
 }
 
-/** The three names that form the name of an attachment's file. */
+/** The three names that an attachment's file name consists of. */
 export interface CacheKey {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
 }
 
-/** Returns `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 if one of the three is empty. */
+/** Returns `CACHEDIR/results/NETWORK-CONTAINERID-IFNAME`. Throws code 4 if one of the three names is empty. */
 export function cacheFile(cacheDir: string, key: CacheKey): string {
   requireText("cacheDir", cacheDir)
   const { network, containerId, ifName } = key
@@ -69,7 +69,7 @@ export function cacheFile(cacheDir: string, key: CacheKey): string {
   return join(cacheDir, "results", `${network}-${containerId}-${ifName}`)
 }
 
-/** Reads the cache file of one attachment. */
+/** Reads the cache file of an attachment. */
 export function readCache(cacheDir: string, key: CacheKey): CacheState {
   const file = cacheFile(cacheDir, key)
   let text: string | undefined
@@ -93,15 +93,15 @@ export function readCache(cacheDir: string, key: CacheKey): CacheState {
   return { state: "foreign", owner: `network "${network}", container "${containerId}", interface "${ifName}"` }
 }
 
-/** An open cache file without its final name. */
+/** An open cache file that does not have its final name yet. */
 export interface PendingCache extends Disposable {
-  /** Writes the attachment to disk under its final name. Throws code 5. */
+  /** Writes the attachment to disk under the final name. Throws code 5. */
   commit(attachment: CachedAttachment): void
 }
 
 /**
- * Opens the cache file of an attachment for writing, so that a read-only or full file system is noticed before a plugin
- * runs. Throws code 5, also if other users can change the cache.
+ * Opens the cache file of an attachment for writing, to detect a read-only or full file system before a plugin runs.
+ * Throws code 5, also if other users can change the cache.
  */
 export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   const file = cacheFile(cacheDir, key)
@@ -111,7 +111,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   requireOwn(cacheDir, "results")
   try {
     makeDirectories(join(cacheDir, "results"), 0o700)
-    requireOwn(cacheDir, "results") // another process may have created it since
+    requireOwn(cacheDir, "results") // another process may have created it in between
     opened = FileDescriptor.open(temporary, Open.WriteOnly | Open.Create | Open.Truncate, 0o600)
   } catch (cause) {
     throw failed(cause)
@@ -134,7 +134,7 @@ export function openCache(cacheDir: string, key: CacheKey): PendingCache {
   }
 }
 
-/** Removes the cache file of an attachment; a missing file is not an error. Throws code 5. */
+/** Removes the cache file of an attachment. A missing file is not an error. Throws code 5. */
 export function removeCache(cacheDir: string, key: CacheKey): void {
   const file = cacheFile(cacheDir, key)
   requireOwn(cacheDir, "results")
@@ -146,10 +146,10 @@ export function removeCache(cacheDir: string, key: CacheKey): void {
 }
 
 /**
- * Returns all cached attachments in the order of their file names, or those of one container. Other files are skipped;
- * `passOver` gets the paths of those without a JSON object. With `pick`, returns what it returns for each attachment
- * and its file. Attachments with the same configuration share its bytes. Throws code 5 if the directory or a file in it
- * cannot be read: an empty list would be dangerous.
+ * Returns all cached attachments, or those of one container, in the order of their file names. Skips other files.
+ * `passOver` gets the paths of files that contain no JSON object. With `pick`, returns the result of `pick` for each
+ * attachment and its file. Attachments with the same configuration share its bytes. Throws code 5 if the directory or a
+ * file in it cannot be read, because an incomplete list would be dangerous.
  */
 export function cachedAttachments<T = CachedAttachment>(
   cacheDir: string,
@@ -194,17 +194,17 @@ function tryParse(text: string): JsonObject | undefined {
   }
 }
 
-/** Returns the JSON in a file of the directory. Throws code 5. */
+/** Returns the JSON object in a file of the directory. Throws code 5. */
 function readValue(file: string): JsonObject | undefined {
   try {
-    const text = textOf(file, "EISDIR", "EINVAL", "ENXIO") // a directory, a FIFO, a socket: not a record
+    const text = textOf(file, "EISDIR", "EINVAL", "ENXIO") // a directory, FIFO or socket is not a record
     return text === undefined ? undefined : tryParse(text)
   } catch (cause) {
     throw new CniError(Code.Io, `Cannot read cache file "${file}"`, { cause })
   }
 }
 
-/** Returns the text of a file; `undefined` if the file does not exist, and for the errors in `alsoNone`. */
+/** Returns the text of a file. Returns `undefined` if the file does not exist, and for the errors in `alsoNone`. */
 function textOf(file: string, ...alsoNone: ErrnoName[]): string | undefined {
   const bytes = unlessErrno(() => findFile(file), ...alsoNone)
   return bytes && decodeUtf8(bytes)

@@ -4,23 +4,23 @@ import type { Attachment, Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parseSinglePlugin } from "./parse.ts"
 import type { CapabilityArgs } from "./typed.ts"
 
-/** The `kind` of the files, as upstream writes it. */
+/** The value of `kind` in cache files, as upstream writes it. */
 export const cacheKind = "cniCacheV1"
 
-/** The record of an attachment between ADD and DEL, in upstream's layout: CRI-O reads these files itself. */
+/** The record of an attachment between ADD and DEL, in upstream's layout. CRI-O reads these files directly. */
 export interface CachedAttachment extends Omit<Attachment, "capabilityArgs"> {
-  /** As in the file: not checked. */
+  /** The values as in the file, unchecked. */
   readonly capabilityArgs: JsonObject
   readonly network: string
-  /** The network list as it was at ADD. */
+  /** The network list at the time of ADD. */
   readonly config: Uint8Array
-  /** Whether `config` has all plugins that ran: upstream's library leaves out those of the network's directory. */
+  /** Whether `config` contains all plugins that ran. Upstream's library omits plugins of the network's directory. */
   readonly configComplete: boolean
-  /** The output of the last plugin. */
+  /** The result of the last plugin. */
   readonly result: JsonObject | undefined
 }
 
-/** Encodes a cache file: upstream's keys, and `configComplete`, which upstream ignores. */
+/** Encodes a cache file with upstream's keys, and with `configComplete`, which upstream ignores. */
 export function encodeCached(attachment: CachedAttachment): JsonObject {
   return {
     kind: cacheKind,
@@ -37,8 +37,8 @@ export function encodeCached(attachment: CachedAttachment): JsonObject {
 }
 
 /**
- * Decodes a cache file of this kind; returns `undefined` if it does not name its attachment. `decodeConfig` may return
- * the same bytes for the same text.
+ * Decodes a cache file of this kind. Returns `undefined` if it does not name its attachment. `decodeConfig` may return
+ * the same bytes for equal texts.
  */
 export function decodeCached(value: JsonObject, decodeConfig = decodeBase64): CachedAttachment | undefined {
   const { containerId, ifName, networkName, netns, config, configComplete, cniArgs, capabilityArgs, result } = value
@@ -63,9 +63,9 @@ function pair(value: unknown): [string, string][] {
 }
 
 /**
- * Returns the network list to cache: the file byte for byte, or if plugins of the network's directory run as well, the
- * list with these in it. Then it has `loadOnlyInlinedPlugins`, so that they are not appended twice. Upstream's library
- * and CRI-O read it without that directory.
+ * Returns the network list to cache. It is the file byte for byte, unless plugins of the network's directory run as
+ * well: then these are added to the list, with `loadOnlyInlinedPlugins`, so that they are not appended twice.
+ * Upstream's library and CRI-O can then read the list without that directory.
  */
 export function effectiveConfig(network: Network): Uint8Array {
   if (!network.plugins.some((plugin) => plugin.fromDirectory)) return network.bytes
@@ -77,16 +77,18 @@ export function effectiveConfig(network: Network): Uint8Array {
   return encodeUtf8(stringifyJson(list))
 }
 
-/** A network and an attachment to it. */
 export interface Attached {
   readonly network: Network
   readonly attachment: Attachment
 }
 
 /**
- * The kinds of cache files. `legacy`: a bare result, as written by library 0.7.0. `foreign`: the file of another
- * attachment whose names, joined with "-", are the same; it is neither used nor removed. `unreadable`: the file exists
- * but its content is unknown, so whether the attachment was added is unknown as well.
+ * The kinds of cache files:
+ *
+ * - `legacy`: a bare result, as written by library 0.7.0.
+ * - `foreign`: the file of another attachment whose names, joined with "-", are the same. It is neither used nor
+ *   removed.
+ * - `unreadable`: the file exists, but its content is unknown. So it is also unknown whether the attachment was added.
  */
 export type CacheState =
   | { readonly state: "absent" }
@@ -97,10 +99,10 @@ export type CacheState =
   | { readonly state: "unreadable"; readonly error: CniError }
 
 /**
- * Returns the input of CHECK and DEL: the network list of the ADD with its version, from the cache, even if the files
- * have changed since. A plugin added to the network later is not run; one removed from it is. Arguments and capability
- * values are the caller's, or those of ADD if the caller gives none. Without a usable cache file everything is the
- * caller's: to delete by today's configuration, remove the file.
+ * Returns the input of CHECK and DEL: the network list of the ADD with its version, from the cache, even if the
+ * network's files have changed since. A plugin added to the network later does not run; a plugin removed from it does.
+ * Arguments and capability values are the caller's, or those of ADD if the caller gives none. Without a usable cache
+ * file everything is the caller's. To delete by today's configuration, remove the cache file.
  */
 export function asAdded(cached: CacheState, { network, attachment }: Attached): Attached {
   if (cached.state !== "valid") return { network, attachment }
@@ -118,12 +120,12 @@ export function asAdded(cached: CacheState, { network, attachment }: Attached): 
   }
 }
 
-/** Returns the cached network list; `undefined` if it cannot be used. */
+/** Returns the cached network list, or `undefined` if it cannot be used. */
 function networkOfAdd({ config, configComplete }: CachedAttachment, given: Network): Network | undefined {
   const list = tryParse(config)
   if (list === undefined || list.name !== given.name) return undefined
-  // Upstream's library caches the file alone. Plugins of the directory may have run as well, and an extra DEL does no
-  // harm.
+  // Upstream's library caches only the file. Plugins of the directory may have run as well, and an unnecessary DEL is
+  // harmless.
   const mayLack = !configComplete && !list.loadOnlyInlinedPlugins
   const plugins = [...list.plugins, ...(mayLack ? given.plugins.filter((plugin) => plugin.fromDirectory) : [])]
   return plugins.length > 0 ? { ...list, plugins } : undefined
@@ -134,7 +136,7 @@ function tryParse(config: Uint8Array): NetworkList | undefined {
     const { plugins, type } = parseJsonObject(config)
     const single = plugins === undefined && type !== undefined // upstream's cache of a single plugin
     const list = single ? parseSinglePlugin(config) : parseNetworkList(config)
-    atLeast(list.cniVersion, "0.1.0") // throws for what is not a version
+    atLeast(list.cniVersion, "0.1.0") // throws for an invalid version
     return list
   } catch {
     return undefined

@@ -8,7 +8,7 @@ import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** The configuration's version has no CHECK. This is a separate error, since plugins answer with code 1 too. */
+/** The configuration's version has no CHECK. This is a separate class, because plugins also use code 1. */
 export class CheckNotSupported extends CniError {
   constructor(cniVersion: string) {
     super(Code.IncompatibleVersion, `configuration version "${cniVersion}" does not support the CHECK command`)
@@ -16,12 +16,12 @@ export class CheckNotSupported extends CniError {
 }
 
 /**
- * Runs CHECK of every plugin in order; stops at the first failure and throws the plugin's error unchanged. As in
+ * Runs CHECK of every plugin in order. Stops at the first failure and throws the plugin's error unchanged. As in
  * `delNetwork`, the plugins are those of the cached ADD. Throws `CheckNotSupported` for a configuration below 0.4.0,
  * code 4 if this attachment is not cached, code 6 if the cached data cannot be used, and code 5 if it cannot be read.
- * Never code 3, which would mean that there is nothing to clean up either.
+ * Never throws code 3, because that would also mean that there is nothing to clean up.
  *
- * Returns false if no plugin ran: the network has `disableCheck`, or had it at ADD.
+ * Returns false if no plugin ran, because the network has `disableCheck` or had it at ADD.
  */
 export async function checkNetwork(runtime: Runtime, network: Network, attachment: Attachment): Promise<boolean> {
   requireRuntime(runtime)
@@ -38,7 +38,7 @@ export async function checkNetwork(runtime: Runtime, network: Network, attachmen
   })
 }
 
-/** A plugin's answer to CHECK; `error` is undefined if it succeeded. */
+/** A plugin's answer to CHECK. `error` is undefined after a success. */
 export interface CheckAnswer {
   readonly type: string
   readonly error: CniError | undefined

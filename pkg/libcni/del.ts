@@ -10,18 +10,21 @@ import { throwIfStopped } from "./stop.ts"
 
 /** Options of DEL beyond upstream's library. */
 export interface DelOptions {
-  /** Keeps the cached record, for a following ADD with `again`: a caller killed between the two can repeat both. */
+  /**
+   * Whether to keep the cached record for a following ADD with `again`. A caller that is killed between the two can
+   * repeat both.
+   */
   readonly keepRecord?: boolean
 }
 
 /**
- * Detaches a container from a network: runs every plugin, last to first, each with the cached result (from
- * configuration version 0.4.0 on). The plugins are those of the network at ADD, from the cache (`asAdded`); `network`
- * names it, and is used if the cache has nothing usable.
+ * Detaches a container from a network. Runs every plugin, last to first, each with the cached result (from
+ * configuration version 0.4.0 on). The plugins are those of the network at ADD, from the cache (`asAdded`). `network`
+ * names the network; its plugins run if the cache has none that are usable.
  *
- * A failing plugin does not stop the others from cleaning up. All failures are thrown at the end, and the cached result
- * stays for the next attempt. A result that cannot be read stays as well: the plugins run without it, and the error
- * says so. Works without a cached result, and twice.
+ * A failing plugin does not stop the others from cleaning up. Throws all failures at the end, and the cached result
+ * stays for the next attempt. An unreadable result stays as well: the plugins run without it, and the error mentions
+ * it. Works without a cached result, and can be repeated.
  */
 export async function delNetwork(
   runtime: Runtime,
@@ -48,7 +51,7 @@ export async function deleteAttachment(
   await deleteWith(runtime, asAdded(cached, { network, attachment }), cached, options)
 }
 
-/** Runs DEL with exactly this list of plugins; the cache provides only the result. */
+/** Runs DEL with exactly these plugins. Only the result is from the cache. */
 export async function deleteWith(
   runtime: Runtime,
   attached: Attached,
@@ -76,7 +79,7 @@ export async function deleteWith(
   }
 }
 
-/** Returns the cached result if it is usable: DEL continues without. */
+/** Returns the cached result, or undefined if it is unusable, because DEL continues without it. */
 function usableResult(cached: CacheState, version: string): JsonObject | undefined {
   const result =
     cached.state === "valid" ? cached.attachment.result : cached.state === "legacy" ? cached.result : undefined

@@ -8,13 +8,16 @@ import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
-/** A descendant may keep the pipes open: the plugin's own output is already in them. */
+/**
+ * The timeout for the plugin's pipes after its end. A descendant may keep them open, but they already contain the
+ * plugin's output.
+ */
 const drainMs = 1_000
 
 /**
- * Runs a plugin in its own process group and waits for it. At the time limit, or when aborted, the whole group is
- * killed: the plugin's children do not outlive it. Throws code 5 if it cannot be started, and code 11 if it was stopped
- * or is still being written. `waitsMs` are the pauses between attempts to start a file that is still being written.
+ * Runs a plugin in its own process group and waits for it. At the timeout, or when aborted, kills the whole group, so
+ * that the plugin's children do not outlive it. Throws code 5 if it cannot be started, and code 11 if it was stopped or
+ * its file is still being written. `waitsMs` are the pauses between attempts to start a file that is being written.
  */
 export async function execute(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Promise<Outcome> {
   throwIfStopped(execution.signal)
@@ -39,7 +42,7 @@ function reasonOfStop(ended: Ended, { timeoutMs }: Execution): string | undefine
   return ended.wroteTooMuch ? `more than ${stdoutLimit} bytes on stdout` : undefined
 }
 
-/** Runs the plugin; repeats the start of a file that is being written, since other installers write in place. */
+/** Runs the plugin. Retries the start of a file that is being written, because other installers write in place. */
 async function run(
   { file, env, stdin, timeoutMs, signal }: Execution,
   waitsMs: readonly number[],
@@ -61,7 +64,7 @@ async function run(
   }
 }
 
-/** Keeps the first bytes of a stream. */
+/** Stores the first bytes of a stream. */
 class FirstBytes {
   #bytes = new Uint8Array()
   readonly #limit: number

@@ -9,18 +9,18 @@ import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
 import { deriveRequest } from "./request.ts"
 
 /**
- * The living attachments. A function is called when no other operation runs, so that its view of the cache is still
- * true when the deletion starts.
+ * The valid attachments. A function is called when no other operation runs, so that its view of the cache is still
+ * correct when the deletion starts.
  */
 export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[] | Promise<readonly AttachmentId[]>)
 
 /**
- * Removes the remains of attachments that are not `valid`: runs DEL for each cached one of this network, with the
- * plugins of its own ADD as in `delNetwork`, then, from configuration version 1.1.0 on, GC for every plugin of
- * `network`. Continues after errors and throws all of them at the end. An empty list means that nothing is valid;
+ * Removes the remains of attachments that are not `valid`. Runs DEL for each of them in the cache of this network, with
+ * the plugins of its own ADD as in `delNetwork`. Then, from configuration version 1.1.0 on, runs GC for every plugin of
+ * `network`. Continues after errors and throws all of them at the end. An empty list means that no attachment is valid;
  * "unknown" cannot be expressed. Does nothing if the network has `disableGC`.
  *
- * No ADD, DEL or CHECK of this cache directory runs at the same time. Throws code 5 if the cache cannot be listed.
+ * No ADD, DEL or CHECK with this cache directory runs at the same time. Throws code 5 if the cache cannot be listed.
  */
 export async function gcNetwork(caller: Runtime, network: Network, validSet: ValidSet): Promise<void> {
   requireRuntime(caller)
@@ -55,7 +55,7 @@ export async function gcNetwork(caller: Runtime, network: Network, validSet: Val
   })
 }
 
-/** Returns the cached attachments of a network that are not valid: those that a GC would delete. Throws code 5. */
+/** Returns the cached attachments of a network that are not valid, which a GC would delete. Throws code 5. */
 export function staleAttachments(
   runtime: Pick<Runtime, "cacheDir">,
   network: Network,

@@ -1,7 +1,7 @@
 import { CniError, Code, isJsonObject, stringifyJson } from "../types/mod.ts"
 import type { Attachment, AttachmentId, Network, Runtime } from "./network.ts"
 
-/** Checks of arguments from callers without a type checker: wrong values are refused before anything is done. */
+/** Checks arguments of callers without a type checker. Refuses wrong values before anything is done. */
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
 const isText = (value: unknown) => typeof value === "string"
@@ -12,7 +12,7 @@ const isTime = (value: unknown) => typeof value === "number" && Number.isFinite(
 const isFunction = (value: unknown) => typeof value === "function"
 const isSignal = (value: unknown) => isObject(value) && typeof value.aborted === "boolean"
 
-/** The expectation for a property, in words. */
+/** The test for each property of an object, and the description of a valid value. */
 type Rules<T> = { readonly [key in keyof T]-?: readonly [is: (value: unknown) => boolean, wanted: string] }
 
 const ofRuntime: Rules<Runtime> = {
@@ -73,7 +73,10 @@ export function requireAttachment(attachment: Attachment): void {
   requireValid("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
 }
 
-/** Throws code 4 unless it is a list of attachments: GC would delete the attachment of an unreadable element. */
+/**
+ * Throws code 4 unless the value is a list of attachments. If GC skipped an unreadable element, it would delete that
+ * attachment.
+ */
 export function requireValidSet(valid: readonly AttachmentId[]): void {
   if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
   for (const [at, one] of valid.entries()) requireValid(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
@@ -93,7 +96,7 @@ function requireValid<T>(what: string, value: unknown, rules: Rules<T>, code: nu
   }
 }
 
-/** Whether a value can be written as JSON: no cycle, no bigint. */
+/** Reports whether a value can be written as JSON: it has no cycle and no bigint. */
 function isJson(value: unknown): boolean {
   try {
     stringifyJson(value)

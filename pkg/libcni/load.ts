@@ -3,15 +3,15 @@ import { CniError, Code } from "../types/mod.ts"
 import type { Network } from "./network.ts"
 import { type NetworkList, parseNetworkList, parsePlugin, parseSinglePlugin } from "./parse.ts"
 
-/** A network file that cannot be used, with the reason. */
+/** A network file that cannot be used, and the reason. */
 export interface BrokenFile {
   readonly file: string
   readonly reason: string
 }
 
 /**
- * Finds the network `name` in a directory such as /etc/cni/net.d: among the `.conflist` files in the order of their
- * names, then among `.conf` and `.json`. A broken file does not hide the networks after it: it becomes a warning of the
+ * Finds the network `name` in a directory such as /etc/cni/net.d. Searches the `.conflist` files in the order of their
+ * names, then the `.conf` and `.json` files. A broken file does not hide later networks: it becomes a warning of the
  * network that is found, or part of the error if none is found. Throws code 7.
  */
 export function loadNetwork(directory: string, name: string): Network {
@@ -39,7 +39,9 @@ export function loadNetwork(directory: string, name: string): Network {
   throw invalid(`no net configuration with name "${name}" in ${directory}`, details.join("; "))
 }
 
-/** Returns the names of the usable networks in a directory, each once. Throws code 5 if it cannot be listed. */
+/**
+ * Returns the names of the usable networks in a directory, without duplicates. Throws code 5 if it cannot be listed.
+ */
 export function networkNames(directory: string): string[] {
   const names = networkFiles(directory).flatMap((file) => {
     try {
@@ -52,8 +54,8 @@ export function networkNames(directory: string): string[] {
 }
 
 /**
- * Loads one network file: a list with the plugins of its directory, `NETWORK/*.conf` beside it, or a single plugin.
- * Throws codes 6 and 7.
+ * Loads a network file. It is either a list, to which the plugins in `NETWORK/*.conf` beside it are added, or a single
+ * plugin. Throws codes 6 and 7.
  */
 export function loadNetworkFile(file: string): Network {
   if (extensionOf(file) !== ".conflist") return parseSinglePlugin(readRegular(file))
@@ -66,7 +68,7 @@ export function loadNetworkFile(file: string): Network {
   return { ...list, plugins }
 }
 
-/** Reads a file. Opening a FIFO would wait for a writer, forever and even after a signal. Throws code 7. */
+/** Reads a regular file. Opening a FIFO would wait for a writer, forever and even after a signal. Throws code 7. */
 function readRegular(file: string): Uint8Array {
   if (!isRegularFile(stat(file))) throw invalid(`Cannot use "${file}": it is not a regular file`)
   return readFile(file)
@@ -82,14 +84,14 @@ function directoryPlugins(file: string, list: NetworkList): Network["plugins"] {
   })
 }
 
-/** Returns the files of networks in a directory, in the order in which `loadNetwork` reads them. */
+/** Returns the network files in a directory, in the order in which `loadNetwork` reads them. */
 export function networkFiles(directory: string): string[] {
   return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 
 /**
- * Returns the files directly in a directory that have one of these extensions, sorted as text; none if the directory
- * does not exist.
+ * Returns the files directly in a directory that have one of these extensions, sorted as text. Returns none if the
+ * directory does not exist.
  */
 function filesIn(directory: string, extensions: string[]): string[] {
   try {
@@ -104,8 +106,8 @@ function filesIn(directory: string, extensions: string[]): string[] {
 }
 
 /**
- * Returns the extension of a file's name from the last dot on: ".conf"; "" for a name whose only dot is its first
- * character.
+ * Returns the extension of a file's name, from the last dot on: ".conf". Returns "" for a name with only one dot, at
+ * its beginning.
  */
 function extensionOf(file: string): string {
   const name = basename(file)

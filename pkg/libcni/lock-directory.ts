@@ -15,18 +15,18 @@ import {
 import { every, newStop, onLeave, type Stop } from "../loop/mod.ts"
 
 /**
- * A lock that is a directory: the process that created it holds it, and updates the directory's modification time each
- * second as a sign of life. This is the protocol of npm's `proper-lockfile`, so that processes with that library,
- * including earlier releases, and these exclude one another. Unlike flock(2), it also works on a file system that
- * several hosts share.
+ * A lock that is a directory. The process that created the directory holds the lock, and updates the directory's
+ * modification time each second to show that it is alive. This is the protocol of npm's `proper-lockfile`, so it also
+ * excludes processes that use that library, such as earlier releases. Unlike flock(2), it also works on a file system
+ * that several hosts share.
  */
 
-/** The time after which the lock of a dead holder is free. */
+/** The age after which a lock is free, because its holder is dead. */
 export const staleMs = 10_000
-/** The interval at which a holder renews its lock and checks that it is still its own. */
+/** The interval at which a holder renews its lock and checks that it still has it. */
 const heartbeatMs = 1_000
 
-/** A lock that is held until it is disposed or lost; then `lost` aborts. */
+/** A lock that is held until it is disposed or lost. `lost` aborts when it is lost. */
 export class LockDirectory implements Disposable {
   readonly #path: string
   readonly #lost: Stop = newStop()
@@ -36,7 +36,7 @@ export class LockDirectory implements Disposable {
   #aliveAt: number
   #isHeld = true
 
-  /** Takes a lock if it is free; `lossOf` creates the error of its loss. Throws `SyscallError`. */
+  /** Takes a lock if it is free. `lossOf` creates the error for the case that it is lost. Throws `SyscallError`. */
   static take(path: string, lossOf: (path: string) => Error): LockDirectory | undefined {
     if (!makeIfFree(path)) return undefined
     const made = findStat(path)
@@ -51,19 +51,22 @@ export class LockDirectory implements Disposable {
     this.#ends = [every(heartbeatMs, () => this.#beat()), onLeave(() => this[Symbol.dispose]())]
   }
 
-  /** Aborts if the lock belongs to another process or was removed. */
+  /** A signal that aborts when the lock belongs to another process or was removed. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
-  /** An error of the file system may be temporary: the lock is lost only when others may take it. */
+  /**
+   * Renews the lock. After an error of the file system, which may be temporary, the lock is lost only once others may
+   * take it.
+   */
   #beat(): void {
     try {
       const found = findStat(this.#path)
       const now = Date.now()
       const isOurs = found && isSame(found, this.#seen)
       if (isOurs) setModified(this.#path, BigInt(now) * 1_000_000n)
-      const set = isOurs ? findStat(this.#path) : undefined // as the file system stores it: some store seconds only
+      const set = isOurs ? findStat(this.#path) : undefined // as the file system stores it: some store only seconds
       if (!set || set.inode !== found?.inode) this.#lose()
       else [this.#seen, this.#aliveAt] = [set, now]
     } catch (error) {
@@ -92,21 +95,21 @@ export class LockDirectory implements Disposable {
   }
 }
 
-/** Whether a lock is held by a process that is alive. Throws `SyscallError`. */
+/** Reports whether a living process holds a lock. Throws `SyscallError`. */
 export function isLocked(path: string): boolean {
   const found = findStat(path)
   return found !== undefined && !isStale(found)
 }
 
-/** Creates the directory; a dead holder's is removed first. Returns false if another process was faster. */
+/** Creates the directory, after removing that of a dead holder. Returns false if another process was faster. */
 function makeIfFree(path: string): boolean {
   return make(path) || (!isLocked(path) && removeDead(path) && make(path))
 }
 
 /**
- * Removes the directory of a dead holder, in one process only: a second one that saw the same directory would remove
- * the first one's new lock. Returns whether the path is free. The open descriptor keeps a new directory from getting
- * the same inode number.
+ * Removes the directory of a dead holder. Only one process may do this, because a second one could remove the new lock
+ * of the first. Returns whether the path is free. The open descriptor prevents a new directory from getting the same
+ * inode number.
  */
 function removeDead(path: string): boolean {
   using dead = unlessErrno(() => FileDescriptor.open(path, Open.ReadOnly), "ENOENT")
@@ -120,8 +123,8 @@ function removeDead(path: string): boolean {
 }
 
 /**
- * Whether no other process is removing this directory. Node and some file systems have no flock(2): there it is
- * unknown.
+ * Reports whether this process may remove the directory, because no other process does. Returns true without flock(2),
+ * which Node and some file systems lack.
  */
 function isForUs(fd: Fd): boolean {
   try {

@@ -8,19 +8,22 @@ import type { Runtime } from "./network.ts"
 import { pause, throwIfStopped } from "./stop.ts"
 
 const pollMs = 50
-/** The default time to wait for others: kubelet itself gives up after two minutes. */
+/** The default timeout for a lock. kubelet gives up after two minutes. */
 const defaultWaitMs = 120_000
 
-/** No container ID starts with a dot. */
+/** The name of the lock for garbage collection. No container ID starts with a dot. */
 const everything = ".gc"
 
 /**
- * One operation. Its runtime is the caller's, with a signal that also aborts when the lock is `lost`: another process
- * then works on the container, and the operation must stop.
+ * An operation. Its runtime is the caller's, but the signal also aborts when the lock is `lost`. Another process then
+ * works on the container, and the operation must stop.
  */
 type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 
-/** This process has lost its lock: it did not run for longer than the others wait, or the lock was removed. Code 11. */
+/**
+ * The error of a process that has lost its lock: it did not run for longer than the others wait, or the lock was
+ * removed. Code 11.
+ */
 class LockLost extends CniError {
   constructor(file: string) {
     super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {
@@ -30,11 +33,12 @@ class LockLost extends CniError {
 }
 
 /**
- * Runs one operation on a container while no other operation on it runs, and no garbage collection (CNI 0.4.0, "CNI
- * Operations": no parallel operations on one container). Waits for the others, across processes that share the cache
- * directory, up to a time limit: then throws code 11. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 if it
- * cannot be created, for example on a full disk; with `ifPossible` the operation then runs without it: cleaning up must
- * not depend on being able to write. An operation that loses its lock is stopped, and code 11 is thrown.
+ * Runs an operation on a container while no other operation on that container and no garbage collection runs (CNI
+ * 0.4.0, "CNI Operations": no parallel operations on one container). Waits for operations of all processes that share
+ * the cache directory, and throws code 11 after a timeout. The lock is `CACHEDIR/locks/CONTAINERID`. Throws code 5 if
+ * the lock cannot be created, for example on a full disk. With `ifPossible`, runs the operation without a lock in this
+ * case, because cleaning up must not depend on being able to write. Stops an operation that loses its lock, and throws
+ * code 11.
  */
 export async function withContainer<T>(
   runtime: Runtime,
@@ -52,15 +56,15 @@ export async function withContainer<T>(
     const collection = join(locksOf(runtime), everything)
     {
       using _ = held
-      // The order matters: a collection takes its own lock first and then waits for the containers' locks, so one of
-      // the two sees the other.
+      // The order matters. A garbage collection takes its own lock first and then waits for the containers' locks, so
+      // one of the two sees the other.
       if (!isLocked(collection)) return await guarded(runtime, held, run)
     }
     await wait.until(collection)
   }
 }
 
-/** Runs a garbage collection: waits for running operations and holds back new ones. */
+/** Runs a garbage collection. Waits for running operations, and delays new ones. */
 export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Promise<T> {
   const wait = new Wait(runtime)
   using held = await acquire(wait, runtime, everything)
@@ -71,7 +75,7 @@ export async function withEverything<T>(runtime: Runtime, run: Operation<T>): Pr
 }
 
 async function guarded<T>(runtime: Runtime, held: LockDirectory, run: Operation<T>): Promise<T> {
-  // The lock's signal comes first: if both abort, the caller learns that the lock is lost.
+  // The lock's signal is first: if both abort, the caller learns that the lock is lost.
   using either = anyOf(held.lost, runtime.signal)
   try {
     return await run({ ...runtime, signal: either.signal }, held.lost)
@@ -88,7 +92,7 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Lock
   requireOwn(runtime.cacheDir, "locks")
   try {
     makeDirectories(locksOf(runtime), 0o700)
-    requireOwn(runtime.cacheDir, "locks") // another process may have created it since
+    requireOwn(runtime.cacheDir, "locks") // another process may have created it in between
     for (;;) {
       const held = LockDirectory.take(path, (lost) => new LockLost(lost))
       if (held) return held
@@ -101,7 +105,7 @@ async function acquire(wait: Wait, runtime: Runtime, name: string): Promise<Lock
   }
 }
 
-/** Waits for locks of others, up to one deadline for all of them. */
+/** The wait for locks of other processes, with one deadline for all locks. */
 class Wait {
   readonly #runtime: Runtime
   readonly #end: number
@@ -111,12 +115,12 @@ class Wait {
     this.#end = monotonicMs() + (runtime.lockTimeoutMs ?? defaultWaitMs)
   }
 
-  /** Returns when a lock is free. Throws code 11 at the deadline. */
+  /** Waits until a lock is free. Throws code 11 at the deadline. */
   async until(path: string): Promise<void> {
     while (isLocked(path)) await this.once(path)
   }
 
-  /** Waits once. Throws code 11 at the deadline. */
+  /** Waits for one interval. Throws code 11 at the deadline. */
   async once(path: string): Promise<void> {
     throwIfStopped(this.#runtime.signal)
     if (monotonicMs() >= this.#end) throw this.#tooLong(path)

@@ -1,5 +1,5 @@
 /**
- * The runtime's side of CNI: loads networks, runs their chains of plugins, keeps the results between ADD and DEL.
+ * The runtime's part of CNI: loads networks, runs their chains of plugins, and stores the results between ADD and DEL.
  *
  * @example
  * const network = loadNetwork("/etc/cni/net.d", "lab")

@@ -15,7 +15,7 @@ import type { Network, NetworkPlugin } from "./network.ts"
 import { reservedKeys } from "./request.ts"
 import type { NetworkListConfig, PluginConfig, SinglePluginConfig } from "./typed.ts"
 
-/** A network list from its own bytes, without its directory of further plugins. */
+/** A network list without the further plugins of its directory. */
 export interface NetworkList extends Network {
   readonly loadOnlyInlinedPlugins: boolean
   /** Whether the list has the key `plugins`. */
@@ -23,8 +23,8 @@ export interface NetworkList extends Network {
 }
 
 /**
- * Parses the content of a `.conflist`, its text or the object in it. Throws code 6 if it is not JSON, and code 7 if it
- * cannot be used: no valid `name`, `plugins` that is empty or not a list of objects with a `type`.
+ * Parses the content of a `.conflist`: its text, or the object in it. Throws code 6 if it is not JSON. Throws code 7 if
+ * it has no valid `name`, or if `plugins` is empty or not a list of objects with a `type`.
  */
 export function parseNetworkList(content: Uint8Array | string | NetworkListConfig): NetworkList {
   const bytes = bytesOf(content)
@@ -45,7 +45,7 @@ export function parseNetworkList(content: Uint8Array | string | NetworkListConfi
   }
 }
 
-/** Parses the content of a `.conf` or `.json`, one plugin with a `name`, as a network list of this plugin. */
+/** Parses the content of a `.conf` or `.json`: one plugin with a `name`. Returns a network list with this plugin. */
 export function parseSinglePlugin(content: Uint8Array | string | SinglePluginConfig): NetworkList {
   const { type, raw } = parsePlugin(content)
   const name = member(raw, "name")
@@ -55,12 +55,12 @@ export function parseSinglePlugin(content: Uint8Array | string | SinglePluginCon
   return parseNetworkList(encodeUtf8(stringifyJson(list)))
 }
 
-/** Parses the content of one plugin object, a file in the network's directory. */
+/** Parses the content of a file in the network's directory: one plugin. */
 export function parsePlugin(content: Uint8Array | string | PluginConfig): NetworkPlugin {
   return checkPlugin(parseJsonObject(bytesOf(content), "plugin configuration"))
 }
 
-/** Returns the bytes of a file's content. */
+/** Returns the content of a file as bytes. */
 function bytesOf(content: Uint8Array | string | object): Uint8Array {
   if (content instanceof Uint8Array) return content
   try {
@@ -107,14 +107,16 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
   return { type, raw }
 }
 
-/** Reserved keys are passed on, as upstream does, but should not be in a file. */
+/**
+ * Returns warnings about reserved keys, which should not be in a file. They are passed on, as in upstream's library.
+ */
 function reservedKeyWarnings(plugin: NetworkPlugin): string[] {
   return Object.keys(plugin.raw)
     .filter((key) => reservedKeys.some((reserved) => reserved === key) || key.startsWith("cni.dev/"))
     .map((key) => `Plugin "${plugin.type}": key "${key}" belongs to the runtime and should not be in a file`)
 }
 
-/** Returns a boolean, or the text "true" or "false" in any letter case, as in CNI 0.4.0. */
+/** Returns the value of a boolean key. Accepts the texts "true" and "false" in any letter case, as in CNI 0.4.0. */
 function flag(list: JsonObject, key: string): boolean {
   const value = list[key] ?? false
   if (typeof value === "boolean") return value
@@ -129,8 +131,8 @@ function isBoolean(value: unknown): boolean {
 }
 
 /**
- * Returns the version of a network list: the highest of `cniVersion` and `cniVersions` that this library supports.
- * Without `cniVersions`, and if none is supported, it is `cniVersion` as written, "" if absent. Throws code 7 (CNI
+ * Returns the version of a network list: the highest of `cniVersion` and `cniVersions` that this library supports. If
+ * none is supported, or without `cniVersions`, returns `cniVersion` as written, or "" if absent. Throws code 7 (CNI
  * 1.1.0, "Network configuration").
  */
 export function chooseVersion(list: JsonObject): string {

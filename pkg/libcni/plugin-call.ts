@@ -8,10 +8,12 @@ import { throwIfStopped } from "./stop.ts"
 /** The operations of a runtime. */
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 
-/** The values of the `CNI_*` variables; absent ones are "", except `CNI_PATH`, which is the runtime's. */
+/**
+ * The values of the `CNI_*` variables. An absent value is "", except for `CNI_PATH`, whose default is the runtime's
+ * `path`.
+ */
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
-/** A call of a plugin. */
 interface PluginCall {
   readonly operation: Operation
   readonly type: string
@@ -20,8 +22,8 @@ interface PluginCall {
 }
 
 /**
- * Runs one plugin for one operation and returns its stdout. Its stderr is written to the runtime's when it ends, unless
- * the error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
+ * Runs a plugin for an operation and returns its stdout. Writes its stderr to the runtime's after it ends, unless the
+ * error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
  * `requirePlugin`.
  */
 export async function callPlugin(
@@ -47,7 +49,7 @@ export async function callPlugin(
   }
 }
 
-/** A failing log must not leave an attachment half done. */
+/** Passes stderr to the runtime. A failing log must not stop an attachment halfway. */
 function tell(runtime: Runtime, chunk: Uint8Array): void {
   try {
     runtime.stderr(chunk)
@@ -81,7 +83,7 @@ async function run({ exec }: Runtime, type: string, execution: Execution): Promi
   return { stdout, stderr, cause: cause ?? undefined }
 }
 
-/** Returns the runtime's environment with all six `CNI_*` variables set. */
+/** Returns the runtime's environment with all six `CNI_*` variables. */
 function environment(runtime: Runtime, operation: Operation, given: CallParameters): Record<string, string> {
   const variables = {
     command: operation,
@@ -96,12 +98,14 @@ function environment(runtime: Runtime, operation: Operation, given: CallParamete
   return Object.fromEntries(Object.entries(env).filter(isSet))
 }
 
-/** Finds the executables of all plugins, so that a chain does not stop halfway because one is missing. */
+/** Finds the executables of all plugins, so that a missing one does not stop a chain halfway. */
 export async function requirePlugins(runtime: Runtime, network: Network): Promise<void> {
   for (const plugin of network.plugins) await findPlugin(runtime, plugin.type)
 }
 
-/** Returns a plugin's failure with the plugin's name in front: `plugin type="ptp" failed (add): …`; the code stays. */
+/**
+ * Returns a plugin's error with the plugin's name in front: `plugin type="ptp" failed (add): …`. The code is unchanged.
+ */
 export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc", error: unknown): CniError {
   const name = member(plugin.raw, "name")
   const who = `type="${plugin.type}"${typeof name === "string" && name !== "" ? ` name="${name}"` : ""}`
@@ -110,7 +114,10 @@ export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc
   return new CniError(known?.code ?? Code.Internal, message, { details: known?.details ?? "", cause: error })
 }
 
-/** Combines errors into one: a single error as it is, else the first one's code with all texts. */
+/**
+ * Combines errors into one. Returns a single error unchanged, otherwise an error with the first one's code and all
+ * texts.
+ */
 export function joinErrors(errors: readonly CniError[]): CniError | undefined {
   const [first, ...more] = errors
   if (first === undefined || more.length === 0) return first

@@ -15,18 +15,18 @@ import type { CapabilityArgs, ResultDocument } from "./typed.ts"
 /** Keys of a plugin's configuration that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys = ["prevResult", "runtimeConfig"]
 
-/** The values in one plugin's request beyond its configuration. */
+/** The values that an operation adds to a plugin's configuration. */
 export interface Derivation {
   readonly prevResult?: JsonObject | ResultDocument | undefined
-  /** Values that the runtime offers; those that the plugin requests go into `runtimeConfig`. */
+  /** Values that the runtime offers. Those that the plugin requests become its `runtimeConfig`. */
   readonly capabilityArgs?: CapabilityArgs
   /** The attachments that a GC must keep. */
   readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
 }
 
 /**
- * Returns a plugin's stdin: its configuration with the network's `name` and `cniVersion`, and the values of the
- * operation (CNI 1.1.0, "Deriving request configuration from plugin configuration"). Everything else stays as written.
+ * Returns a plugin's stdin: its configuration with the network's `name` and `cniVersion`, and with the values of the
+ * operation (CNI 1.1.0, "Deriving request configuration from plugin configuration"). The rest stays as written.
  */
 export function deriveRequest(network: Network, plugin: NetworkPlugin, given: Derivation): JsonObject {
   let request = plugin.raw
@@ -42,14 +42,14 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
   if (given.prevResult) entries.push(["prevResult", given.prevResult as JsonObject])
   if (given.validAttachments) {
     const valid = given.validAttachments.map((one) => ({ containerID: one.containerId, ifname: one.ifName }))
-    entries.push(["cni.dev/valid-attachments", valid], ["cni.dev/attachments", valid]) // the second: its name in 1.1.0
+    entries.push(["cni.dev/valid-attachments", valid], ["cni.dev/attachments", valid]) // the second is its name in 1.1.0
   }
   return inject(request, entries)
 }
 
 /**
- * Returns a copy of `config` with these keys set in place of any spelling of them: readers that ignore case would use
- * the other spelling. Throws code 7 for an empty key or a null value.
+ * Returns a copy of `config` with these keys. Each replaces all spellings of the key, because readers that ignore case
+ * could use another one. Throws code 7 for an empty key or a null value.
  */
 export function inject(config: JsonObject, entries: readonly (readonly [string, JsonValue | undefined])[]): JsonObject {
   let injected = config
@@ -63,7 +63,7 @@ export function inject(config: JsonObject, entries: readonly (readonly [string, 
   return injected
 }
 
-/** Returns the runtime's values that the plugin's `capabilities` request with `true`. */
+/** Returns the runtime's values for the capabilities that the plugin declares as `true`. */
 function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonObject {
   return Object.fromEntries(
     enabledCapabilities(plugin).flatMap((name) => {
@@ -73,7 +73,7 @@ function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonO
   )
 }
 
-/** The names of the capabilities that a plugin's configuration enables. */
+/** Returns the names of the capabilities that a plugin's configuration enables. */
 export function enabledCapabilities(plugin: NetworkPlugin): string[] {
   const capabilities = member(plugin.raw, "capabilities")
   if (!isJsonObject(capabilities)) return []
@@ -88,8 +88,8 @@ function without(object: JsonObject, key: string): JsonObject {
 }
 
 /**
- * Returns a plugin's result for the next plugin and the cache: in the network's version, unknown keys kept. An answer
- * in another version is converted. Throws code 6 if it is not a result.
+ * Returns a plugin's result for the next plugin and the cache, in the network's version and with unknown keys. Converts
+ * a result of another version. Throws code 6 if it is not a result.
  */
 export function chainResult(stdout: string, networkVersion: string): JsonObject {
   readResult(stdout, networkVersion)
@@ -97,7 +97,7 @@ export function chainResult(stdout: string, networkVersion: string): JsonObject 
 }
 
 /**
- * Returns a result document in a version; the same document if it has that version already. Throws like
+ * Returns a result document in a version, or the same document if it already has that version. Throws like
  * `convertResult`.
  */
 export function inVersion(result: JsonObject, version: string): JsonObject {

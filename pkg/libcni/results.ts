@@ -3,8 +3,8 @@ import { inVersion } from "./request.ts"
 import type { ResultDocument } from "./typed.ts"
 
 /**
- * Converts a result to another version of the specification. Throws code 1 if that version cannot hold it, and code 6
- * if it is not a result.
+ * Converts a result to another version of the specification. Throws code 1 if that version cannot represent it, and
+ * code 6 if it is not a result.
  */
 export function convertResult(result: ResultDocument | JsonObject, version: string): ResultDocument {
   return inVersion(result as JsonObject, version) as unknown as ResultDocument

@@ -6,8 +6,8 @@ import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, enabledCapabilities } from "./request.ts"
 
 /**
- * Asks each plugin in order whether it can serve an ADD; throws the first refusal unchanged: code 50 or 51. Below
- * configuration version 1.1.0 STATUS does not exist, and no plugin runs.
+ * Runs STATUS of each plugin in order, to find out whether it can serve an ADD. Throws the first refusal unchanged:
+ * code 50 or 51. Below configuration version 1.1.0 STATUS does not exist, and no plugin runs.
  */
 export async function statusNetwork(runtime: Runtime, network: Network): Promise<void> {
   requireRuntime(runtime)
@@ -19,12 +19,12 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
 }
 
 /**
- * Asks a plugin for its versions of the protocol. A plugin without VERSION supports 0.1.0. Throws code 6 for a
- * malformed answer.
+ * Returns the versions of the protocol that a plugin supports. A plugin without VERSION supports 0.1.0. Throws code 6
+ * for a malformed answer.
  */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
   requireRuntime(runtime)
-  const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins insist on them
+  const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins require them
   try {
     const answer = await callPlugin(runtime, {
       operation: "VERSION",
@@ -40,8 +40,8 @@ export async function pluginVersions(runtime: Runtime, type: string): Promise<st
 }
 
 /**
- * Checks, without attaching anything, that every plugin of a network is installed and supports the network's version.
- * Returns the names of the capabilities that the network uses. Throws one error with everything that is wrong.
+ * Checks, without attaching a container, that every plugin of a network is installed and supports the network's
+ * version. Returns the names of the capabilities that the network uses. Throws one error with all problems.
  */
 export async function validateNetwork(runtime: Runtime, network: Network): Promise<string[]> {
   requireNetwork(network)

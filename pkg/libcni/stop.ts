@@ -2,20 +2,20 @@ import { sleep } from "../loop/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
 /**
- * Throws code 11 if a signal has aborted, with the signal's reason as its cause; a reason that is a `CniError` is
- * thrown unchanged.
+ * Throws code 11 if a signal has aborted, with the signal's reason as cause. If the reason is a `CniError`, throws that
+ * unchanged.
  */
 export function throwIfStopped(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw stopped(signal)
 }
 
-/** Waits. Throws like `throwIfStopped` as soon as the signal aborts. */
+/** Waits for a time. Throws like `throwIfStopped` as soon as the signal aborts. */
 export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   await sleep(ms, signal)
   throwIfStopped(signal)
 }
 
-/** The error of an operation that a signal has stopped. */
+/** Returns the error of an operation that a signal has stopped. */
 export function stopped({ reason }: AbortSignal): CniError {
   if (isCniError(reason)) return reason
   return new CniError(Code.TryAgainLater, "Cannot go on: the operation was interrupted", { cause: reason })

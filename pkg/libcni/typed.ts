@@ -1,31 +1,31 @@
 import type { Dns, Interface, JsonObject, Route } from "../types/mod.ts"
 
-/** A checked result of ADD in the network's version: what a runtime keeps and reads. */
+/** A checked result of ADD in the network's version, which a runtime stores and reads. */
 export interface ResultDocument {
-  /** The network's version; "0.1.0" when it has no `cniVersion`. */
+  /** The network's version. "0.1.0" if the network has no `cniVersion`. */
   readonly cniVersion: string
-  /** From version 0.3.0 on. */
+  /** The interfaces, from version 0.3.0 on. */
   readonly interfaces?: readonly Interface[]
-  /** From version 0.3.0 on. */
+  /** The addresses, from version 0.3.0 on. */
   readonly ips?: readonly ResultAddress[]
-  /** From version 0.3.0 on. */
+  /** The routes, from version 0.3.0 on. */
   readonly routes?: readonly Route[]
   readonly dns?: Dns
-  /** Up to version 0.2.0. */
+  /** The IPv4 address, up to version 0.2.0. */
   readonly ip4?: OldAddress
-  /** Up to version 0.2.0. */
+  /** The IPv6 address, up to version 0.2.0. */
   readonly ip6?: OldAddress
-  /** Further output of the plugin. */
+  /** Other keys of the plugin's result. */
   readonly [key: string]: unknown
 }
 
 /** One address of a result; `interface` is an index into `interfaces`. */
 export interface ResultAddress {
-  /** With its prefix length: "10.1.0.2/16". */
+  /** The address with its prefix length: "10.1.0.2/16". */
   readonly address: string
   readonly gateway?: string
   readonly interface?: number
-  /** Up to version 0.4.0. */
+  /** The address family, up to version 0.4.0. */
   readonly version?: "4" | "6"
 }
 
@@ -36,13 +36,13 @@ export interface OldAddress {
   readonly routes?: readonly { readonly dst: string; readonly gw?: string }[]
 }
 
-/** Values for the capabilities that plugins declare, by the names of CNI's conventions. */
+/** Values for the capabilities that plugins declare, by their names in CNI's conventions. */
 export interface CapabilityArgs {
   readonly portMappings?: readonly PortMapping[]
   readonly bandwidth?: Bandwidth
-  /** For host-local: sets of ranges, each of which provides an address. */
+  /** For host-local: sets of ranges. The container gets an address of each set. */
   readonly ipRanges?: readonly (readonly IpRange[])[]
-  /** Requested addresses, with or without prefix length. */
+  /** The requested addresses, with or without prefix length. */
   readonly ips?: readonly string[]
   /** The requested hardware address. */
   readonly mac?: string
@@ -69,7 +69,7 @@ export interface PortMapping {
   readonly hostIP?: string
 }
 
-/** Bits per second and bits of a burst; 0 is no limit. */
+/** The limits of a connection: bits per second, and bits of a burst. 0 means no limit. */
 export interface Bandwidth {
   readonly ingressRate?: number
   readonly ingressBurst?: number
@@ -77,7 +77,7 @@ export interface Bandwidth {
   readonly egressBurst?: number
 }
 
-/** Addresses of a subnet. */
+/** A range of addresses in a subnet. */
 export interface IpRange {
   readonly subnet: string
   readonly rangeStart?: string

@@ -7,14 +7,14 @@ export interface Family {
 }
 
 export interface Sample {
-  /** The suffix of the name: "_bucket". */
+  /** The suffix of the metric's name, such as "_bucket". */
   readonly suffix?: string
   readonly labels: Readonly<Record<string, string>>
-  /** A text if a number cannot hold it. */
+  /** The value, as a text if a number cannot represent it. */
   readonly value: number | string
 }
 
-/** Formats metrics; a metric without samples is left out. */
+/** Formats metrics. Omits a metric without samples. */
 export function printFamilies(families: readonly Family[]): string {
   return families.map(printFamily).join("")
 }

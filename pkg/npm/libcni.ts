@@ -1,6 +1,6 @@
 /**
- * The npm package `libcni`: the runtime's side of CNI, and the types, errors and versions of the specification.
- * `pkg/libcni/README.md` explains it, `libcni/plugin` (`plugin.ts`) is the plugin's side.
+ * The npm package `libcni`: the runtime's part of CNI, and the types, errors and versions of the specification.
+ * `pkg/libcni/README.md` describes it. The plugin's part is `libcni/plugin` (`plugin.ts`).
  *
  * @example
  * const network = loadNetwork("/etc/cni/net.d", "lab")

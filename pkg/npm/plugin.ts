@@ -1,6 +1,6 @@
 /**
- * `libcni/plugin` of the npm package: CNI plugins in TypeScript, on Node and Bun. The protocol is served for them:
- * `CNI_*`, stdin, versions, the one answer on stdout, errors as error objects.
+ * The entry `libcni/plugin` of the npm package, for CNI plugins in TypeScript on Node and Bun. It handles the protocol
+ * for a plugin: `CNI_*`, stdin, versions, the single answer on stdout, and error objects.
  *
  * @example
  * const plugin = definePlugin({ name: "my-plugin", config: (network) => network, add, check, del, status, gc })

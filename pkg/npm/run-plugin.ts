@@ -2,15 +2,15 @@ import { writeSync } from "node:fs"
 import { setTimeout as pause } from "node:timers/promises"
 import { type Plugin, serve } from "../skel/mod.ts"
 
-/** More than any configuration with its prevResult. */
+/** The limit in bytes for a configuration with its prevResult. */
 const inputLimit = 16 << 20
-/** How long stdin may stay silent, and stdout full. */
+/** The timeout for silence on stdin, and for a full stdout. */
 const patienceMs = 60_000
 const fullMs = 5
 
 /**
- * Runs a plugin as this process: reads `CNI_*` and stdin, answers on stdout once, exits. Stdin is read before the
- * plugin is asked; the verbs are synchronous.
+ * Runs a plugin as this process: reads `CNI_*` and stdin, writes the answer to stdout, and exits. Reads all of stdin
+ * before it calls the plugin, because the verbs are synchronous.
  *
  * @example await runPlugin(plugin)
  */
@@ -31,7 +31,7 @@ export async function runPlugin<C>(plugin: Plugin<C>): Promise<never> {
   process.exit(written ? exitCode : 1)
 }
 
-/** Reads stdin to its end. Throws when it is longer than 16 MiB, or stays silent for a minute. */
+/** Reads stdin until its end. Throws if it is longer than 16 MiB, or silent for a minute. */
 async function readStdin(): Promise<Uint8Array> {
   const silence = new AbortController()
   const chunks: Uint8Array[] = []
@@ -60,9 +60,7 @@ async function readStdin(): Promise<Uint8Array> {
   return Buffer.concat(chunks)
 }
 
-/**
- * Writes a text, all of it. Throws when the pipe has no reader, the disk is full, or a pipe stays full for a minute.
- */
+/** Writes all of a text. Throws if the pipe has no reader, the disk is full, or a pipe stays full for a minute. */
 function writeAll(fd: number, text: string): void {
   const bytes = Buffer.from(text)
   let fullSince: number | undefined

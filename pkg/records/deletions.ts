@@ -13,34 +13,40 @@ import {
 import type { Owner } from "../types/mod.ts"
 import { recordName } from "./records.ts"
 
-/** The directory with an empty file for each attachment whose DEL has begun. */
+/** The directory of marks: an empty file for each attachment whose DEL has begun. */
 export const DELETIONS = "/run/cni/deletions"
-/** The time that a DEL waits for `cni reconcile`, and that a reconcile waits for another one. */
+/** The timeouts of a DEL that waits for `cni reconcile`, and of a `cni reconcile` that waits for another one. */
 const [DEL_PATIENCE_MS, RUN_PATIENCE_MS] = [10_000, 60_000]
-/** A mark without a record is not needed, but it may belong to the cache of another runtime. */
+/** The age after which a mark without a record is removed. Before, it may belong to the cache of another runtime. */
 const KEPT_MS = 3_600_000
 
 /**
- * Marks an attachment before the first change of its DEL. Waits while `cni reconcile` restores: a DEL that begins later
- * sees what was restored, one that has begun is left alone. Never throws: GC removes what an unmarked DEL may leave.
+ * Marks an attachment before the first change of its DEL. Waits while `cni reconcile` restores objects. A DEL that
+ * begins later sees the restored objects; an attachment whose DEL has begun is not restored. Never throws, because GC
+ * removes what an unmarked DEL may leave.
  */
 export function beginDeletion(owner: Owner): void {
   try {
     using directory = openDirectory()
     lockWithin(DEL_PATIENCE_MS, () => tryLockShared(directory.fd))
-    const flags = Open.WriteOnly | Open.Create | Open.Truncate // a new modification time
+    const flags = Open.WriteOnly | Open.Create | Open.Truncate // sets the modification time
     FileDescriptor.open(pathOf(owner), flags, 0o600)[Symbol.dispose]()
   } catch {}
 }
 
-/** Removes the mark once the interface is deleted: from then on its absence shows the DEL. Never throws. */
+/**
+ * Removes the mark of an attachment once its interface is deleted. From then on the missing interface shows the DEL.
+ * Never throws.
+ */
 export function endDeletion(owner: Owner): void {
   try {
     tryUnlink(pathOf(owner))
   } catch {}
 }
 
-/** Keeps DELs from beginning until disposed. Throws if another run takes longer than a minute, and `SyscallError`. */
+/**
+ * Prevents DELs from beginning until disposed. Throws if another run takes longer than a minute, and `SyscallError`.
+ */
 export function holdDeletions(): Disposable {
   const directory = openDirectory()
   if (lockWithin(RUN_PATIENCE_MS, () => tryLock(directory.fd))) return directory
@@ -49,7 +55,8 @@ export function holdDeletions(): Disposable {
 }
 
 /**
- * Returns the test for attachments whose DEL began after their record was written; a later record belongs to a new ADD.
+ * Returns a function that reports whether an attachment's DEL began after its record was written. A later record
+ * belongs to a new ADD.
  */
 export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
@@ -59,7 +66,7 @@ export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   }
 }
 
-/** Removes old marks of attachments without a record, left by a DEL that never ended. Throws `SyscallError`. */
+/** Removes old marks of attachments without a record. A DEL that never ended left them. Throws `SyscallError`. */
 export function sweepDeletions(recorded: readonly Owner[]): void {
   const kept = new Set(recorded.map(recordName))
   for (const name of readDirectory(DELETIONS)) {

@@ -1,21 +1,21 @@
 import { findStat, isDirectory, isSymlink, readlink, type Stat, stat, unlessErrno } from "../libc/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
-/** Bits of a mode, <linux/stat.h>. */
+/** Bits of a file's mode, <linux/stat.h>. */
 const STICKY = 0o1000
 const GROUP_MAY_WRITE = 0o020
 const OTHERS_MAY_WRITE = 0o002
 
-/** The number of links that the kernel follows, path_resolution(7); beyond that it returns ELOOP. */
+/** The number of links that the kernel follows in a path, path_resolution(7). After that it returns ELOOP. */
 const LINKS_MAX = 40
 
-/** Errors of a path that cannot be used at all: the next call that uses it gets them. */
+/** Errors of an unusable path. The next call that uses the path reports them. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG", "EACCES", "ELOOP"] as const
 
 /**
- * Throws `CniError` if users other than the administrator could change the content of a directory, or of its
- * subdirectory `inside`. Call it before trusting or writing anything there, and again after creating the directory:
- * then no other user can change it.
+ * Throws `CniError` if other users than the administrator could change the content of a directory, or of its
+ * subdirectory `inside`. Call it before trusting or writing anything there, and again after creating the directory.
+ * After that no other user can change it.
  */
 export function requireOwn(directory: string, inside?: string): void {
   const exposure = findExposure(directory, inside)
@@ -27,10 +27,10 @@ export function requireOwn(directory: string, inside?: string): void {
 }
 
 /**
- * Returns the reason why users other than the administrator could change or replace the content of a directory;
- * `undefined` if they cannot. All directories and links of its path count. Other users are: an owner other than root,
- * this process's user, or the owner of "/" (root, if a user namespace does not map it); and users who may write to it,
- * except group root. A directory on the way may be writable for all if it is sticky, like /tmp. A missing directory is
+ * Returns the reason why other users than the administrator could change or replace the content of a directory, or
+ * `undefined` if they cannot. Checks all directories and links of its path. Their owner must be root, this process's
+ * user, or the owner of "/" (root, if a user namespace does not map it). Other users must not be able to write to them,
+ * except group root. A directory on the path may be writable for all if it is sticky, like /tmp. A missing directory is
  * no reason.
  */
 export function findExposure(directory: string, inside?: string): string | undefined {
@@ -39,7 +39,7 @@ export function findExposure(directory: string, inside?: string): string | undef
 
 class Walk {
   readonly #root = stat("/")
-  /** Read only when needed: usually it is root. */
+  /** The user of this process. Read only when needed, because the owner is usually root. */
   #self: number | undefined
 
   along(directory: string, inside: string | undefined): string | undefined {
@@ -69,8 +69,8 @@ class Walk {
   }
 
   /**
-   * Returns the owner of a directory whose parent only the administrator can change now: it was created before, or
-   * given away.
+   * Returns the reason for a subdirectory. Only the administrator can change its parent now, but another user may have
+   * created it before, or got it from the administrator.
    */
   #within(path: string): string | undefined {
     const found = findStat(path, true)

@@ -1,5 +1,5 @@
 /**
- * Files with data of an attachment that DEL needs and the kernel cannot store.
+ * Files with data of attachments that DEL needs and the kernel cannot store.
  *
  * @example
  * const records = new Records("/run/cni/tuning", "backup")

@@ -18,36 +18,36 @@ import {
 import { CniError, Code, type Owner, orCannot } from "../types/mod.ts"
 import { requireOwn } from "./exposure.ts"
 
-/** Errors that mean "no such file" in addition to ENOENT: a file with too long a name cannot exist. */
+/** Errors that mean "no such file", as ENOENT does: a file with too long a name cannot exist. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 
-/** The time that a call waits for the lock of the directory: each call holds it for some hundredths of a second. */
+/** The timeout of a call for the lock of the directory. Each call holds it for some hundredths of a second. */
 const PATIENCE_MS = 10_000
 
 /**
- * Returns the file name for an attachment. Names of networks, containers and interfaces have no ":", so no two
- * attachments share a file.
+ * Returns the file name for an attachment. The names of networks, containers and interfaces contain no ":", so no two
+ * attachments have the same file.
  */
 export function recordName({ network, containerId, ifName }: Owner): string {
   return `${network}:${containerId}:${ifName}.json`
 }
 
-/** Returns the attachment of a file name; undefined for drafts and other files. */
+/** Returns the attachment of a file name. Returns undefined for drafts and other files. */
 export function ownerOfRecord(name: string): Owner | undefined {
   const [network = "", containerId = "", ifName = "", ...rest] = name.replace(/\.json$/, "").split(":")
   const isRecord = name.endsWith(".json") && !name.startsWith(".") && rest.length === 0 && ifName !== ""
   return isRecord ? { network, containerId, ifName } : undefined
 }
 
-/** Whether a file name belongs to a record of this network. */
+/** Reports whether a file name is that of a record of this network. */
 export function isRecordOf(name: string, network: string): boolean {
   return name.startsWith(`${network}:`) && name.endsWith(".json")
 }
 
 /**
- * Files in a directory with the data of each attachment that DEL needs and the kernel cannot store. Only root can read
- * them; each is whole or does not exist. After a power cut records that are not durable may be empty or missing. They
- * concern only objects that no longer exist after a reboot, and an unreadable one counts as absent.
+ * A directory of files, with the data of each attachment that DEL needs and the kernel cannot store. Only root can read
+ * them. Each file is complete or does not exist, but after a power cut records that are not durable may be empty or
+ * missing. They concern only objects that do not survive a reboot, and an unreadable record counts as absent.
  */
 export class Records {
   readonly directory: string
@@ -55,7 +55,7 @@ export class Records {
   readonly #isDurable: boolean
   #isOwn = false
 
-  /** `what` names one record in errors. `isDurable`: each is on disk when `write` returns. */
+  /** `what` names a record in errors. With `isDurable`, a record is on disk when `write` returns. */
   constructor(directory: string, what: string, isDurable = false) {
     this.directory = directory
     this.#what = what
@@ -63,8 +63,8 @@ export class Records {
   }
 
   /**
-   * Throws `CniError` if others can change the content of the directory. Checked once: if they cannot change it now,
-   * they cannot later.
+   * Throws `CniError` if others can change the content of the directory. Checks it only once: if they cannot change it
+   * now, they cannot later.
    */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory)
@@ -75,7 +75,7 @@ export class Records {
     return `${this.directory}/${name}`
   }
 
-  /** Creates the directory, for root only, if it does not exist. Throws `CniError`. */
+  /** Creates the directory if it does not exist. Only root can read it. Throws `CniError`. */
   make(): void {
     this.#requireOwn()
     orIo(`Cannot create the directory "${this.directory}"`, () => this.#makeDirectory())
@@ -87,8 +87,9 @@ export class Records {
   }
 
   /**
-   * Takes the directory's lock of flock(2) until disposed; the kernel frees it when the process ends. Undefined if
-   * there is no directory, and so no record. Throws `CniError`, with code 11 if another call holds it for 10 s.
+   * Locks the directory with flock(2) until disposal. The kernel releases the lock when the process ends. Returns
+   * undefined if there is no directory, and so no record. Throws `CniError`, with code 11 if another call holds the
+   * lock for 10 s.
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
@@ -103,7 +104,7 @@ export class Records {
     )
   }
 
-  /** Reads the file of this name; `undefined` when it does not exist. Throws `CniError`. */
+  /** Reads the file of this name. Returns `undefined` if it does not exist. Throws `CniError`. */
   read(name: string): Uint8Array | undefined {
     const path = this.pathOf(name)
     this.#requireOwn()
@@ -118,7 +119,7 @@ export class Records {
     this.#requireOwn()
     try {
       this.#makeDirectory()
-      removeIfThere(draft) // left by a call that was killed here
+      removeIfThere(draft) // left by a killed call
       createFile(draft, bytes, 0o600)
       if (this.#isDurable) syncPath(draft)
       rename(draft, path)
@@ -126,14 +127,13 @@ export class Records {
     } catch (cause) {
       try {
         removeIfThere(draft)
-      } catch {} // the cause says what is wrong
+      } catch {} // the cause has the reason
       throw new CniError(Code.Io, `Cannot write the ${this.#what} "${path}"`, { cause })
     }
   }
 
   /**
-   * Removes the file of this name, and a draft left by a killed call. A missing file is not an error. Throws
-   * `CniError`.
+   * Removes the file of this name, and the draft of a killed call. A missing file is not an error. Throws `CniError`.
    */
   remove(name: string): void {
     this.#requireOwn()
@@ -143,8 +143,8 @@ export class Records {
   }
 
   /**
-   * Returns the names in the directory, temporary files included; empty if the directory does not exist. Throws
-   * `SyscallError` or `CniError`.
+   * Returns the names in the directory, including temporary files. Returns an empty list if the directory does not
+   * exist. Throws `SyscallError` or `CniError`.
    */
   list(): string[] {
     this.#requireOwn()
@@ -152,10 +152,10 @@ export class Records {
   }
 
   /**
-   * Throws `CniError` if a record could not be written: a part of the path is a file, is read-only, or can be changed
-   * by others. Tries it in the existing part of the path with an unnamed file; if the file system does not support
-   * those, with a directory that it creates and removes, always under the same name, so that killed calls leave at most
-   * one.
+   * Throws `CniError` if a record could not be written, because a part of the path is a file, is read-only, or can be
+   * changed by others. Tests this with an unnamed file in the existing part of the path. If the file system does not
+   * support unnamed files, creates and removes a directory, always under the same name, so that killed calls leave at
+   * most one.
    */
   requireWritable(): void {
     orIo(`Cannot keep ${this.#what}s in "${this.directory}"`, () => {
@@ -164,7 +164,7 @@ export class Records {
       if (tryUnnamedFile(place)) return
       const probe = `${place}/.status`
       makeDirectories(probe, 0o700)
-      unlessErrno(() => removeDirectory(probe), "ENOENT") // if another call has removed it, that shows the same
+      unlessErrno(() => removeDirectory(probe), "ENOENT") // if another call has removed it, writing works too
     })
   }
 }
@@ -184,7 +184,7 @@ export function removeIfThere(path: string): void {
   unlessErrno(() => tryUnlink(path), ...nothingThere)
 }
 
-/** Returns the directory, or its nearest existing ancestor: `write` creates the rest. */
+/** Returns the directory, or its nearest existing ancestor. `write` creates the rest. */
 function existingPart(directory: string): string {
   for (let at = directory; ; at = at.slice(0, at.lastIndexOf("/"))) {
     const place = at === "" ? "/" : at

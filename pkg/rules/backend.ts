@@ -6,7 +6,7 @@ import type { Undo } from "../undo/mod.ts"
 /** The packet filters that a configuration can select. */
 export type BackendName = "nftables" | "iptables"
 
-/** nf_tables of the thread's namespace: the part of `PacketFilter` that backends use. */
+/** Access to nf_tables in the thread's namespace: the part of `PacketFilter` that backends use. */
 export interface Filter<Socket = NetlinkSocket> {
   readonly socket: Socket
   hasTable(name: string | RegExp, family?: TableFamily): boolean
@@ -14,14 +14,14 @@ export interface Filter<Socket = NetlinkSocket> {
 }
 
 /**
- * A packet filter's implementation of a feature's rules, such as published ports in nf_tables. It may throw the
- * kernel's errors. `OwnedRules`, which chooses the backend, adds context to them.
+ * The implementation of a feature's rules, such as published ports, in one packet filter. It may throw the kernel's
+ * errors. `OwnedRules`, which chooses the backend, adds context to them.
  */
 export interface RuleBackend<Spec, Hints = unknown, Made = void> {
-  /** Whether the node supports `add`, for this spec or in general. Changes nothing. */
+  /** Reports whether the node supports `add`, for this spec or in general. Changes nothing. */
   isUsable(spec?: Spec): boolean
   /**
-   * Adds the rules. A repeated call changes nothing. Registers each change's reverse with `undo`. A backend in
+   * Adds the rules. A repeated call changes nothing. Registers the reverse of each change with `undo`. A backend in
    * nf_tables calls `onMissingRules` before it adds rules that all attachments share.
    */
   add(spec: Spec, undo: Undo, onMissingRules: () => void): Made
@@ -29,26 +29,28 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   check(spec: Spec): void
   /** Reports whether rules may exist. If not, `remove` and `gc` are not called. */
   mayHold(): boolean
-  /** Removes an attachment's rules, found by their owner. `hints` name the first places to search, and may be wrong. */
+  /** Removes an attachment's rules, found by their owner. `hints` tell where to search first, and may be wrong. */
   remove(owner: Owner, hints: Hints): void
   /** Removes the rules of all attachments to a network except the valid ones. */
   gc(network: string, valid: readonly Owner[]): void
   /**
    * Restores missing rules of many attachments in one transaction, or only reads in a dry run. Returns the outcome for
-   * each. Existing rules stay, and objects that another owner has now stay with that owner. Without this function each
-   * attachment is checked and added.
+   * each. Existing rules stay. Objects that have another owner now also stay. Without this function each attachment is
+   * checked and added.
    */
   restore?(specs: readonly Spec[], isDry: boolean): Restored[]
 }
 
-/** The outcome for one attachment's rules: complete, some were missing, or the error that prevents their creation. */
+/**
+ * The outcome for one attachment's rules: all existed, some were missing, or the error that prevents their creation.
+ */
 export type Restored = "whole" | "missing" | CniError
 
 /** Rules of the Go suite for the same feature. They are checked and removed, never added. */
 export type ForeignRules<Spec, Hints = unknown> = Pick<RuleBackend<Spec, Hints>, "mayHold" | "remove"> &
   Partial<Pick<RuleBackend<Spec, Hints>, "check" | "gc">>
 
-/** The possible places of a feature's rules. */
+/** The packet filters in which a feature's rules may be. */
 export interface Backends<Spec, Hints, Made> {
   /** Undefined on a kernel without nf_tables. */
   readonly nftables: RuleBackend<Spec, Hints, Made> | undefined

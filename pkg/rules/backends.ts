@@ -19,15 +19,15 @@ import type { Filter, Restored } from "./backend.ts"
 /** The rules of one attachment in one address family's table of iptables. */
 export interface TablePart {
   readonly family: Family
-  /** Whether a rule is missing or misplaced. */
+  /** Reports whether a rule is missing or at the wrong position. */
   isMissing(found: Content): boolean
-  /** Plans the missing rules. Throws `CniError` if another owner has their place. */
+  /** Returns the changes that add the missing rules. Throws `CniError` if rules of another owner are in their place. */
   plan(found: Content): readonly Change[]
 }
 
 /**
- * Restores the rules of many attachments in one table of iptables. `partsOf` returns the parts of each. Runs one
- * `iptables-save` and one `iptables-restore` per address family, for any number of attachments. Throws `CniError`.
+ * Restores the rules of many attachments in one table of iptables. `partsOf` returns the parts of an attachment. Runs
+ * one `iptables-save` and one `iptables-restore` per address family, for any number of attachments. Throws `CniError`.
  */
 export function restoreByIptables<Spec>(
   { socket, table, isDry }: { socket: NetlinkSocket | undefined; table: TableName; isDry: boolean },
@@ -47,8 +47,8 @@ export function restoreByIptables<Spec>(
 }
 
 /**
- * The common part of `RuleBackend` for features with rules in one table of iptables. Their `add` runs one
- * `iptables-restore` per family. It registers the reverse with `undo` before the first, because the second may fail.
+ * The common part of `RuleBackend` for features with rules in one table of iptables. `add` runs one `iptables-restore`
+ * per family. It registers the reverse with `undo` before the first one, because the second may fail.
  */
 export abstract class IptablesBackend<Spec> {
   /** A socket to nf_tables, where iptables keeps its rules today. Undefined on a kernel without nf_tables. */
@@ -75,7 +75,7 @@ export abstract class IptablesBackend<Spec> {
   }
 }
 
-/** Plans each attachment's parts on the result of the previous ones. */
+/** Plans the changes of each part on top of the changes of the previous parts. */
 function planParts(found: Content, parts: readonly { part: TablePart; at: number }[], became: Restored[]): Change[] {
   let present = found
   return parts.flatMap(({ part, at }) => {
@@ -93,7 +93,7 @@ function planParts(found: Content, parts: readonly { part: TablePart; at: number
   })
 }
 
-/** Rules in their own table of nf_tables. */
+/** The common part of features whose rules have their own table in nf_tables. */
 export abstract class InTable<F extends Filter<Netfilter> = Filter<Netfilter>> {
   protected abstract readonly table: string
   readonly filter: F
@@ -111,7 +111,7 @@ export abstract class InTable<F extends Filter<Netfilter> = Filter<Netfilter>> {
   }
 }
 
-/** The common part of `RuleBackend` for features whose objects in nf_tables have their owner as comment. */
+/** The common part of `RuleBackend` for features in nf_tables. Their objects have the owner as comment. */
 export abstract class NftablesBackend<
   Hints = unknown,
   F extends Filter<Netfilter> = Filter<Netfilter>,
@@ -128,8 +128,8 @@ export abstract class NftablesBackend<
   }
 
   /**
-   * Reverses `add`. Missing rules are not an error. Do not call it after a refused change: an existing table may be
-   * another program's.
+   * Reverses `add`. Missing rules are not an error. Do not call it after the kernel refused a change: an existing table
+   * may belong to another program.
    */
   protected takeBack(owner: Owner): void {
     this.filter.forgetTables()
@@ -137,14 +137,15 @@ export abstract class NftablesBackend<
   }
 }
 
-/** The comments of the objects to remove. */
+/** The search for objects to remove, by their comments. */
 export interface Sought {
   isStale(comment: string): boolean
   /**
-   * An object with a matching comment contains one of these byte strings. `undefined` if every object must be decoded.
+   * Byte strings, one of which every object with a matching comment contains. If `undefined`, every object must be
+   * decoded.
    */
   readonly needles?: readonly Uint8Array[]
-  /** The owner, if the search is for a single attachment. */
+  /** The owner, in a search for a single attachment. */
   readonly owner?: Owner
 }
 
@@ -154,14 +155,14 @@ export function ofOwner(owner: Owner): Sought {
   return { isStale: (found) => found === comment, needles: [encodeUtf8(comment)], owner }
 }
 
-/** Returns the search for rules of a network's attachments that are not in the list of valid ones. */
+/** Returns the search for rules of a network's attachments that are not in `valid`. */
 export function ofStale(network: string, valid: readonly Owner[]): Sought {
   return { isStale: staleOf(network, valid) }
 }
 
 /**
- * Creates in one transaction the rules that `plan` finds missing, or only reads in a dry run. Returns the plan's
- * outcome for each attachment. Throws `NetlinkError`.
+ * Creates in one transaction the rules that `plan` finds missing. Only reads in a dry run. Returns the plan's outcome
+ * for each attachment. Throws `NetlinkError`.
  */
 export function restoreBy(
   socket: Pick<Netfilter, "fd" | "get" | "transact">,
@@ -178,7 +179,7 @@ export function restoreBy(
   return planned.became
 }
 
-/** Returns the error of CHECK for rules that differ from ADD's. */
+/** Returns CHECK's error for rules that differ from those of ADD. */
 export function missingRules(what: string, expected: string, found = "none"): CniError {
   return new CniError(Code.Internal, `Cannot find ${what}: expected ${expected}; found ${found}`)
 }

@@ -1,6 +1,6 @@
 /**
- * Packet filter rules that have an owner: one interface for all backends of all features, and the choice between them.
- * A feature passes its backends to `OwnedRules`.
+ * Packet filter rules with an owner. All backends of all features have one interface, and `OwnedRules` chooses between
+ * them.
  *
  * @example
  * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })

@@ -6,15 +6,15 @@ import { Failures, type Undo } from "../undo/mod.ts"
 import type { BackendName, Backends, Filter, ForeignRules, RuleBackend } from "./backend.ts"
 import { isForeign, moveToIptables, type RestorableRules, type RestoreOptions, restoreRules } from "./restore.ts"
 
-/** The texts of a feature for errors. */
+/** The words for a feature in errors. */
 export interface Feature<Spec> {
-  /** The name of its rules: "masquerade", "port mappings". */
+  /** The name of the rules: "masquerade", "port mappings". */
   readonly rules: string
   /** Returns the action of ADD: "masquerade 10.1.0.2/16", or "masquerade" without a spec. */
   does(spec?: Spec): string
-  /** The kernel's requirement for nf_tables. */
+  /** What the kernel needs for the feature in nf_tables. */
   readonly needs: string
-  /** The configuration key of the backend. Undefined without a choice. */
+  /** The configuration key that selects the backend. Undefined if there is no such key. */
   readonly key?: string
 }
 
@@ -22,7 +22,7 @@ const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package
 
 /**
  * The rules of one feature, each with its owner. They are in nf_tables, or in iptables if the configuration selects it
- * or the kernel requires it. They are removed from all places.
+ * or the kernel requires it. They are removed from both, wherever they are.
  *
  * @example
  * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })
@@ -44,9 +44,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Adds the rules with the backend `asked`. Without `asked`: with nf_tables, or with iptables if nf_tables fails. If
-   * both fail, the error has both reasons. A repeated call changes nothing. `log` receives a line if the table was
-   * missing although other containers are attached. Throws `CniError`, and `undo` removes the added rules.
+   * Adds the rules with the backend `asked`. Without `asked`, adds them with nf_tables, or with iptables if nf_tables
+   * fails. If both fail, the error has both reasons. A repeated call changes nothing. `log` receives a line if the
+   * table was missing although other containers are attached. If it throws `CniError`, `undo` removes the added rules.
    */
   add(spec: Spec, asked: BackendName | undefined, undo: Undo, log?: (line: string) => void): Made {
     this.#filter?.forgetTables()
@@ -69,7 +69,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** Logs a new table if the kernel has other containers' host ends, which have their owner as alias. Never throws. */
+  /**
+   * Logs that a table is new although other containers are attached, as the owners in the aliases of their host ends
+   * show. Never throws.
+   */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
     try {
@@ -86,7 +89,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** `before` is the error of nf_tables if that was tried first. */
+  /** Adds the rules with iptables. `before` is the error of nf_tables, if that was tried first. */
   #addByIptables(iptables: RuleBackend<Spec, Hints, Made>, spec: Spec, undo: Undo, before?: CniError): Made {
     try {
       return iptables.add(spec, undo, () => {})
@@ -115,7 +118,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   /**
    * Checks that the rules are as `add` left them, with the backend that ADD would use. Also searches every other place,
    * because containers outlive changes of configuration and suite. Returns the backend that has the rules, or undefined
-   * for rules of the other suite. Throws `CniError` with the expected and the found state of the first place.
+   * for rules of the Go suite. Throws `CniError` with the expected and the found state of the first place.
    */
   check(spec: Spec, asked?: BackendName): BackendName | undefined {
     const { nftables, iptables, otherSuite } = this.#backends
@@ -137,20 +140,23 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Removes an attachment's rules from all places, even if one of them fails. Missing rules are a success. Adds errors
-   * to `failures`, or throws them at the end as one `CniError`.
+   * Removes an attachment's rules from all places, even if one of them fails. Missing rules are not an error. Adds
+   * errors to `failures`, or throws them at the end as one `CniError`.
    */
   remove(owner: Owner, hints: Hints, failures?: Failures): void {
     this.#removeFromAll("", `of ${ownerComment(owner)}`, (place) => place.remove(owner, hints), failures)
   }
 
-  /** Removes the rules of all attachments to a network except the valid ones, like `remove`. */
+  /** Like `remove`, for all attachments to a network except the valid ones. */
   gc(network: string, valid: readonly Owner[], failures?: Failures): void {
     this.#filter?.forgetTables()
     this.#removeFromAll("stale ", `of network "${network}"`, (place) => place.gc?.(network, valid), failures)
   }
 
-  /** Starts with iptables: if nf_tables has the guard that both need, its removal depends on the remaining rules. */
+  /**
+   * Removes rules from all places, first from iptables. nf_tables may have a guard that both need, and its removal
+   * depends on the remaining rules.
+   */
   #removeFromAll(
     which: string,
     whose: string,
@@ -176,10 +182,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Restores missing rules of many attachments, in nf_tables all in one transaction. Rules in another place than ADD
-   * would use now, as `check` finds them, count as existing. Passes failures to `refuse`. With `toIptables` moves the
-   * rules of these attachments instead. `flushFlows` flushes the conntrack flows of attachments that began while the
-   * rules were missing, because the kernel treats later packets of a flow like the first one.
+   * Restores missing rules of many attachments, in nf_tables with one transaction. Rules in another place than ADD
+   * would use now, as `check` finds them, count as existing. Passes failures to `refuse`. With `toIptables`, moves the
+   * rules of these attachments instead. With `flushFlows`, flushes the conntrack flows of attachments that began while
+   * the rules were missing, because the kernel treats later packets of a flow like the first one.
    */
   restore(
     wanted: readonly RestorableRules<Spec>[],
@@ -209,7 +215,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** Throws code 50 with the reason when this node cannot add the rules, for STATUS. Runs no program. */
+  /** For STATUS: throws code 50 with the reason if this node cannot add the rules. Runs no program. */
   requireUsable(asked?: BackendName): void {
     const { nftables, iptables } = this.#backends
     if (asked !== "iptables" && nftables?.isUsable()) return
@@ -222,8 +228,8 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
 }
 
 /**
- * Calls `act` with a netfilter socket for conntrack: the filter's, or a new one without nf_tables. Does nothing on a
- * kernel without conntrack over netlink. Throws `NetlinkError`.
+ * Calls `act` with a netfilter socket for conntrack: the filter's socket, or a new one without nf_tables. Does nothing
+ * if the kernel does not support conntrack over netlink. Throws `NetlinkError`.
  */
 export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket: NetlinkSocket) => void): void {
   const actOnce = () => {
@@ -234,7 +240,10 @@ export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket
   unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
-/** Whether a backend is usable. True if the test itself fails: the error of `add` then counts. */
+/**
+ * Reports whether a backend is usable. Returns true if the test itself fails, because `add` then reports a better
+ * error.
+ */
 function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
   try {
     return backend.isUsable(spec)

@@ -5,25 +5,25 @@ import type { BackendName, Backends, RuleBackend } from "./backend.ts"
 /** An attachment whose rules can be restored. */
 export interface RestorableRules<Spec> {
   readonly spec: Spec
-  /** The backend that its configuration selects. */
+  /** The backend that the attachment's configuration selects. */
   readonly asked?: BackendName | undefined
-  /** Whether its rules need their own transaction. */
+  /** Whether the rules need their own transaction. */
   readonly isAlone?: boolean
-  /** Called when its rules were restored, or would be in a dry run. */
+  /** Called after the rules were restored, or in a dry run if they would be. */
   made(): void
   refuse(error: unknown): void
 }
 
 export interface RestoreOptions {
   readonly isDry: boolean
-  /** Whether to also flush flows that began without the rules if all rules exist now. */
+  /** Whether to also flush flows that began without the rules, even if all rules exist now. */
   readonly flows?: boolean
   /** Whether to move the rules from nf_tables to iptables instead of restoring them. */
   readonly toIptables?: boolean
   readonly log: (line: string) => void
 }
 
-/** Implements `OwnedRules.restore`: together if the backend can, otherwise one by one. */
+/** Implements `OwnedRules.restore`: restores the rules together if the backend can, otherwise one by one. */
 export function restoreRules<Spec, Hints, Made>(
   rules: {
     add(spec: Spec, asked: BackendName | undefined, undo: Undo): unknown
@@ -64,9 +64,9 @@ function isThere(check: () => void): boolean {
 }
 
 /**
- * Copies the rules of attachments from nf_tables to iptables, and then deletes them in nf_tables, so that one of the
- * two always has them. Rules that iptables refuses stay in nf_tables. Calls `onAdded` in between, because iptables may
- * have created a table of nf_tables.
+ * Copies the rules of attachments from nf_tables to iptables, and then deletes them in nf_tables, so that at least one
+ * of the two always has them. Rules that iptables refuses stay in nf_tables. Calls `onAdded` in between, because
+ * iptables may have created a table of nf_tables.
  */
 export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Made>(
   { nftables, iptables }: Backends<Spec, Hints, Made>,
@@ -91,7 +91,9 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
   }
 }
 
-/** Restores in one backend the attachments without rules in another place. Returns those that it cannot restore. */
+/**
+ * Restores in one backend the attachments that have no rules elsewhere. Returns the attachments that it cannot restore.
+ */
 function restoreTogether<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],
@@ -111,7 +113,7 @@ function restoreTogether<Spec, Hints, Made>(
   }
 }
 
-/** Restores rules together. Returns the attachments with missing rules. */
+/** Restores rules together. Returns the attachments whose rules were missing. */
 function missingOf<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],
@@ -126,7 +128,7 @@ function missingOf<Spec, Hints, Made>(
   })
 }
 
-/** Whether a place may have rules. False if it is unreadable. */
+/** Reports whether a backend may have rules. Returns false if it cannot be read. */
 export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
   try {
     return place?.mayHold?.() === true
@@ -135,7 +137,7 @@ export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">>
   }
 }
 
-/** Whether a place has the rules. */
+/** Reports whether a backend has the rules. */
 export function isForeign<Spec>(
   place: Partial<Pick<RuleBackend<Spec>, "mayHold" | "check">> | undefined,
   spec: Spec,

@@ -17,11 +17,11 @@ import {
 import type { Answered, Call, Plugin } from "./plugin.ts"
 
 /**
- * Runs the verb of a call; `write` gets the result of ADD. Throws the plugin's errors until it has answered; later ones
- * are logged. Throws code 999 if ADD returns something that `call.answer` did not create, or a promise.
+ * Runs the verb of a call. `write` gets the result of ADD. Throws the plugin's errors until the plugin has answered,
+ * and logs later ones. Throws code 999 if ADD returns a promise, or a value that `call.answer` did not create.
  */
 export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write: (text: string) => void): void {
-  const proofs = new Set<unknown>() // a verb proves by its return value that it wrote an answer
+  const proofs = new Set<unknown>() // a verb proves by its return value that it wrote a result
   let isKept = false
   const call: Call = {
     ...parts,
@@ -50,13 +50,13 @@ export function perform<C>(plugin: Plugin<C>, parts: Omit<Call, "answer">, write
   throw new CniError(Code.Internal, `Cannot answer ${call.verb}: plugin "${plugin.name}" returned ${what}`)
 }
 
-/** Logs the origin of an error in the plugin's own code: a bug. Returns the error. */
+/** Logs the origin of an error that is a bug in the plugin's code. Returns the error. */
 function logged(error: unknown, log: (line: string) => void): unknown {
   if (!(error instanceof CniError || isErrno(error)) && error instanceof Error) log(withFrames(error))
   return error
 }
 
-/** Never throws: that would cause a second answer. */
+/** Logs an error after the answer. Never throws, because that would cause a second answer. */
 function logAfterAnswer(error: unknown, log: (line: string) => void): void {
   try {
     log(`Cannot clean up after the answer: ${messageOf(error)}`)
@@ -80,7 +80,7 @@ function runVerb<C>(plugin: Plugin<C>, call: Call, config: C): unknown {
     case "GC":
       return plugin.gc(call, config, call.network.attachments ?? [])
     case "VERSION":
-      return undefined // code of the skeleton
+      return undefined // the skeleton answers it
   }
 }
 
@@ -106,14 +106,14 @@ function errorObject(error: unknown, cniVersion: string): ErrorObject {
   }
 }
 
-/** Converts an error of the kernel that no plugin has caught to a `CniError`; returns other errors unchanged. */
+/** Converts a kernel error that the plugin did not catch to a `CniError`. Returns other errors unchanged. */
 function toCniError(error: unknown): unknown {
   if (!isErrno(error)) return error
   const details = isErrno(error, "ENODEV") ? "the interface was deleted or moved during the call" : ""
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
-/** The remedy if the engine has run out of a resource. */
+/** Advice for a call that ran out of a resource of the engine. */
 const advice = {
   memory: "raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max",
   stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",

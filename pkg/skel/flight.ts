@@ -5,12 +5,12 @@ import { randomHex } from "../libc/mod.ts"
 import type { Call, Plugin } from "./plugin.ts"
 import type { CallIo } from "./serve.ts"
 
-/** "00-TRACE-SPAN-FLAGS", W3C Trace Context. */
+/** The format "00-TRACE-SPAN-FLAGS" of W3C Trace Context. */
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/
 
 /**
- * The record of one call while it runs. It exists only if the recorder is on: it wraps the plugin and its view of the
- * process.
+ * The record of a running call. It exists only if the recorder is on. It wraps the plugin and the plugin's input and
+ * output to collect data.
  */
 export class Flight {
   readonly #recorder: FlightRecorder
@@ -19,7 +19,7 @@ export class Flight {
   readonly #time: string
   readonly #clock: () => number
   readonly #startMs: number
-  /** The time of the first call of the plugin. */
+  /** The time at which the plugin was first called. */
   #pluginMs: number | undefined
   #ipamMs: number | undefined
   #network: string | undefined
@@ -35,7 +35,7 @@ export class Flight {
     this.#time = new Date().toISOString()
   }
 
-  /** Starts a line if the recorder is on; undefined if it is off, and for VERSION. Never throws. */
+  /** Starts a record if the recorder is on. Returns undefined if it is off, and for VERSION. Never throws. */
   static begin(plugin: string, env: Environment, file = FLIGHT_FILE, clock = monotonicMs): Flight | undefined {
     const verb = env.CNI_COMMAND ?? ""
     if (verb === "" || verb === "VERSION") return undefined
@@ -43,7 +43,7 @@ export class Flight {
     return recorder && new Flight(recorder, plugin, env, clock)
   }
 
-  /** Wraps the plugin to note the network, the changes of the host, and the start of each call. */
+  /** Returns the plugin with functions that record the network, the changes of the host, and the start of each call. */
   watch<C>(plugin: Plugin<C>): Plugin<C> {
     return {
       ...plugin,
@@ -64,7 +64,10 @@ export class Flight {
     }
   }
 
-  /** Wraps the process to note the result, and the time of plugins in this process, which is the stage "ipam". */
+  /**
+   * Returns the input and output with functions that record the result, and the time of plugins in this process (stage
+   * "ipam").
+   */
   watchIo(io: CallIo): CallIo {
     return {
       ...io,
@@ -90,7 +93,7 @@ export class Flight {
     }
   }
 
-  /** Writes the line, after the answer. Never throws: the call is over. */
+  /** Writes the record, after the answer. Never throws, because the call has already been answered. */
   end({ stdout, exitCode }: Reply): void {
     try {
       const endMs = this.#clock()
@@ -125,12 +128,12 @@ export class Flight {
   }
 }
 
-/** A clock's resolution is microseconds. */
+/** Rounds milliseconds to microseconds, the resolution of the clock. */
 function round(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }
 
-/** Returns the addresses in a result of any version: up to 0.2.0 there is one address per family. */
+/** Returns the addresses in a result of any version. Up to 0.2.0 a result has one address per family. */
 function addressesIn(text: string): string[] | undefined {
   if (text === "") return undefined
   const { ips, ip4, ip6 } = JSON.parse(text) as { ips?: { address: string }[]; ip4?: Ip; ip6?: Ip }

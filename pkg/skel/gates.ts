@@ -2,12 +2,12 @@ import { NamespaceFile } from "../netns/mod.ts"
 import { atLeast, CniError, Code, type NetworkConfig } from "../types/mod.ts"
 import type { Verb } from "./plugin.ts"
 
-/** The versions of the specification that introduced verbs. */
+/** The versions of the specification that introduced these verbs. */
 const since: { readonly [verb in Verb]?: string } = { CHECK: "0.4.0", GC: "1.1.0", STATUS: "1.1.0" }
 
 /**
- * Checks that a verb exists in the configuration's version, and that the plugin supports exactly that version: nothing
- * is negotiated. Throws code 1; for CHECK, GC and STATUS code 6 if a version cannot be read.
+ * Checks that a verb exists in the configuration's version, and that the plugin supports exactly that version, because
+ * versions are not negotiated. Throws code 1. For CHECK, GC and STATUS, throws code 6 if a version cannot be read.
  */
 export function checkVersion(verb: Verb, configVersion: string, supported: readonly string[]): void {
   const first = since[verb]
@@ -29,14 +29,15 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
   })
 }
 
-/** A process's namespace: nothing holds it, and another process may have the same ID by now. */
+/** The path of a process's namespace. Nothing keeps it, and another process may have the same ID by now. */
 const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 
 /**
- * Returns the namespace for a verb: the one found, unless it is the plugin's own. Working on that one would change the
- * host, and is refused with code 8. For DEL, a path like /proc/PID/ns/net to it means that the container's process has
- * ended and a process of the host has its ID: the namespace no longer exists, and the path becomes "". The open
- * namespace is compared, so a change of the path does not matter. `CNI_NETNS_OVERRIDE` allows the plugin's own.
+ * Returns the namespace for a verb, which is `found`. Throws code 8 if that is the plugin's own namespace, because the
+ * verb would change the host. For DEL, such a path like /proc/PID/ns/net means that the container's process has ended
+ * and a process of the host has its ID. The container's namespace no longer exists, and the path becomes "". Compares
+ * the open namespace, so a later change of the path has no effect. `CNI_NETNS_OVERRIDE` allows the plugin's own
+ * namespace.
  */
 export function containerNamespace(verb: Verb, found: NamespaceFile, override = ""): NamespaceFile {
   if (verb !== "ADD" && verb !== "DEL") return found
@@ -48,9 +49,9 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
 }
 
 /**
- * Reports whether a GC has a list of valid attachments; if not, it logs a line, and GC must remove nothing. This is not
- * an error: upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go writes it, means that
- * nothing is valid.
+ * Reports whether a GC has a list of valid attachments. Without one, logs a line, and GC must remove nothing. This is
+ * not an error, because upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go writes it,
+ * means that no attachment is valid.
  */
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true

@@ -17,7 +17,7 @@ import type { Verb } from "./plugin.ts"
 
 type Variable = "CNI_CONTAINERID" | "CNI_NETNS" | "CNI_IFNAME" | "CNI_PATH"
 
-/** The variables that a verb requires. Only DEL works without a namespace, which may no longer exist. */
+/** The variables that a verb requires. Only DEL works without a namespace, because it may no longer exist. */
 const required: Readonly<Record<Verb, readonly Variable[]>> = {
   ADD: ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH"],
   DEL: ["CNI_CONTAINERID", "CNI_IFNAME", "CNI_PATH"],
@@ -33,7 +33,7 @@ export function isVerb(command: string): command is Verb {
 
 export const verbs = Object.keys(required)
 
-/** The parameters of a call, CNI 1.1.0 "Parameters"; "" for those that the verb does not have. */
+/** The parameters of a call, CNI 1.1.0 "Parameters". A parameter that the verb does not have is "". */
 export interface Variables {
   containerId: string
   netns: string
@@ -43,8 +43,8 @@ export interface Variables {
 }
 
 /**
- * Reads the `CNI_*` variables of a command. Throws code 4 for the first invalid value, else one error for all missing
- * variables. An unknown command requires none.
+ * Reads the `CNI_*` variables of a command. Throws code 4 for the first invalid value, otherwise one error for all
+ * missing variables. An unknown command requires no variables.
  */
 export function readVariables(command: string, env: Environment): Variables {
   const needed = isVerb(command) ? required[command] : []
@@ -71,7 +71,7 @@ export function readVariables(command: string, env: Environment): Variables {
   }
 }
 
-/** Reads stdin; throws code 5 if that fails. */
+/** Reads stdin. Throws code 5 if that fails. */
 export function readInput(stdin: () => Uint8Array): Uint8Array {
   try {
     return stdin()
@@ -86,7 +86,7 @@ export function parseInput(bytes: Uint8Array): JsonObject {
   return unmarshal(() => parseJsonObject(bytes, "text on stdin"))
 }
 
-/** Returns the version in a configuration, valid or not, for the error object; else the newest one. */
+/** Returns the version in a configuration for the error object, even an invalid one, or else the newest version. */
 export function versionOf(raw: JsonObject): string {
   const version = member(raw, "cniVersion") ?? ""
   if (typeof version !== "string") return newestVersion
@@ -95,7 +95,7 @@ export function versionOf(raw: JsonObject): string {
 
 /**
  * Reads the configuration's common keys. Throws code 6 or 7. A command that creates and checks nothing, such as DEL,
- * uses the readable keys, and logs the others.
+ * uses the readable keys and logs the others.
  */
 export function parseNetwork(raw: JsonObject, command: string, log: (line: string) => void): NetworkConfig {
   return unmarshal(() => {
@@ -110,7 +110,7 @@ export function parseNetwork(raw: JsonObject, command: string, log: (line: strin
   })
 }
 
-/** Prefixes a decoding error with the text that programs search for; the spelling is upstream's. */
+/** Runs `parse`. Adds a prefix to its decoding error that programs search for, in upstream's spelling. */
 function unmarshal<T>(parse: () => T): T {
   try {
     return parse()

@@ -1,5 +1,5 @@
 /**
- * The protocol from inside a plugin: reads `CNI_*` and stdin, checks them, calls the verb, prints the answer once.
+ * The plugin's part of the protocol: reads and checks `CNI_*` and stdin, calls the verb, and prints one answer.
  *
  * @example
  * export const ptp = definePlugin({ name: "ptp", config: parsePtpConfig, add(call, config) { … }, … })

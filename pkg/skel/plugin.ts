@@ -14,41 +14,41 @@ import {
 /** The value of `CNI_COMMAND`. */
 export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
 
-/** The input of every verb. A field that the verb does not have is "". */
+/** The input of every verb. A variable that the verb does not have is "". */
 export interface Call {
   readonly verb: Verb
   readonly containerId: string
   /**
-   * The path of the container's network namespace, for messages and results. Never the plugin's own namespace; on DEL
-   * it may be "" or no longer exist.
+   * The path of the container's network namespace, for messages and results. It is never the plugin's own namespace. On
+   * DEL it may be "" or no longer exist.
    */
   readonly netns: string
-  /** The file at that path, opened once before anything else: it is used even if the path changes. */
+  /** The file at the path `netns`, opened first of all. It stays the same even if the path changes. */
   readonly namespace: NamespaceFile
   readonly ifName: string
-  /** `CNI_ARGS` */
+  /** The value of `CNI_ARGS`. */
   readonly args: string
-  /** `CNI_PATH` */
+  /** The value of `CNI_PATH`. */
   readonly path: string
-  /** The configuration's common keys, checked. */
+  /** The checked common keys of the configuration. */
   readonly network: NetworkConfig
-  /** The whole configuration as parsed, keys as written. */
+  /** The whole configuration as parsed, with keys as written. */
   readonly raw: JsonObject
-  /** The configuration as it came, byte for byte. */
+  /** The bytes of the configuration. */
   readonly stdin: Uint8Array
   /** Runs another plugin with the same environment and configuration. */
   readonly delegate: Delegate
   /**
-   * Answers ADD as its last step that can fail: encodes the result in the caller's version, writes it, and only then
-   * keeps the changes in `undo`. A result that the version cannot hold throws code 1, one that cannot be written code
-   * 5, and the ADD is undone. ADD must return the returned value.
+   * Answers ADD. This is the last step of an ADD that can fail: it encodes the result in the caller's version, writes
+   * it, and only then keeps the changes in `undo`. Throws code 1 if the version cannot represent the result, and code 5
+   * if the result cannot be written; the ADD is then undone. ADD must return the returned value.
    */
   answer(result: Result, undo?: Kept): Answered
-  /** One line on stderr. */
+  /** Writes a line to stderr. */
   log(line: string): void
 }
 
-/** The part of an `Undo` that `answer` uses; the flight recorder reads the changes. */
+/** The part of an `Undo` that `answer` uses. The flight recorder reads the changes. */
 export interface Kept {
   keep(): void
   readonly changes?: readonly string[]
@@ -56,7 +56,7 @@ export interface Kept {
 
 declare const answered: unique symbol
 
-/** A result that was written by `call.answer`. */
+/** The proof that `call.answer` wrote a result. */
 export interface Answered {
   readonly [answered]: true
 }
@@ -64,35 +64,35 @@ export interface Answered {
 /** The input of a plugin's configuration parser. */
 export type ConfigCall = Pick<Call, "verb" | "args" | "raw">
 
-/** A plugin: its configuration and its verbs. Verbs throw `CniError`; anything else becomes code 999. */
+/** A plugin: its configuration and its verbs. Verbs throw `CniError`. Any other error becomes code 999. */
 export interface Plugin<C> {
   readonly name: string
-  /** Supported versions of the specification; all if absent. */
+  /** The supported versions of the specification; all if absent. */
   readonly versions?: readonly string[]
   /**
-   * The table that `config` reads by; schemas, `cni lint` and the manual pages are generated from it. No keys if
-   * absent.
+   * The table of keys by which `config` reads. Schemas, `cni lint` and the manual pages are generated from it. If
+   * absent, the plugin has no keys.
    */
   readonly fields?: Fields | undefined
   /**
-   * Parses JSON to a checked value; throws `CniError` 7. For DEL and GC it must be lenient: a value that is not needed
-   * to clean up must not stop it.
+   * Converts JSON to a checked value. Throws `CniError` 7. For DEL and GC it must ignore invalid values that the
+   * cleanup does not need.
    */
   config(network: NetworkConfig, call: ConfigCall): C
   add(call: Call, config: C): Answered
   check(call: Call, config: C): void
   del(call: Call, config: C): void
   status(call: Call, config: C): void
-  /** `attachments` are kept; everything else of this network is removed. */
+  /** Removes everything of this network that does not belong to `attachments`. */
   gc(call: Call, config: C, attachments: readonly Attachment[]): void
 }
 
-/** A plugin as a value; the type of its configuration is inferred. */
+/** Returns the plugin. Infers the type of its configuration. */
 export function definePlugin<C>(plugin: Plugin<C>): Plugin<C> {
   return plugin
 }
 
-/** Runs for STATUS the code of ADD's checks, and returns its result: a refusal becomes code 50. */
+/** Runs a check of ADD for STATUS, and returns its result. A refusal becomes code 50. */
 export function requireForAdd<T>(check: () => T): T {
   try {
     return check()
@@ -102,8 +102,8 @@ export function requireForAdd<T>(check: () => T): T {
 }
 
 /**
- * Like `requireForAdd`, for resources of which every container gets one: ADD can succeed as long as one of them is
- * usable. Throws the first refusal.
+ * Like `requireForAdd`, for a set of resources of which every container gets one. ADD can succeed as long as one of
+ * them is usable. If none is, throws the first refusal.
  */
 export function requireOneForAdd<T>(choices: readonly T[], check: (choice: T) => void): void {
   let refusal: CniError | undefined

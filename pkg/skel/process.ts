@@ -19,8 +19,8 @@ import type { Plugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
 
 /**
- * Runs a plugin as this process: reads `CNI_*` and stdin, replies on stdout once, exits. Delegates in `delegates` run
- * in this process if `CNI_PATH` has them as files of the same build. The call never waits.
+ * Runs a plugin as this process: reads `CNI_*` and stdin, writes one reply to stdout, and exits. Plugins in `delegates`
+ * run in this process if `CNI_PATH` has them as files of the same build. Never waits for asynchronous work.
  *
  * @example if (import.meta.main) runPlugin(ptp)
  */
@@ -32,12 +32,12 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
   const reply = flight ? serve(flight.watch(plugin), flight.watchIo(io)) : serve(plugin, io)
   const exitCode = writeReply(reply)
   flight?.end(reply)
-  return exit(exitCode) // at once: leftovers of a verb must not keep the process alive
+  return exit(exitCode) // at once, because leftovers of a verb must not keep the process alive
 }
 
 /**
- * Writes the reply to stdout; returns the exit code: the reply's, or 1 if it could not be written. Throws if the engine
- * has no memory or stack left for it: the host then answers without the engine.
+ * Writes the reply to stdout. Returns the reply's exit code, or 1 if the reply could not be written. Throws if the
+ * engine lacks memory or stack for it; the host process then answers without the engine.
  */
 export function writeReply(reply: Reply): number {
   try {
@@ -64,15 +64,15 @@ const stdin = 0 as Fd
 const stdout = 1 as Fd
 const stderr = 2 as Fd
 
-/** More than any configuration with its prevResult. */
+/** The limit in bytes for a configuration with its prevResult. */
 export const inputLimit = 16 << 20
 
-/** The time limit for silence on stdin, and for a full stdout. */
+/** The timeout for silence on stdin, and for a full stdout. */
 const patienceMs = 60_000
 
 /**
- * Reads stdin to its end. Throws if it cannot be read, is longer than 16 MiB, or is silent for a minute: a runtime that
- * forgot to close it must not leave a plugin behind for each call.
+ * Reads stdin until its end. Throws if it cannot be read, is longer than 16 MiB, or is silent for a minute. A runtime
+ * that forgets to close it must not leave a plugin process behind for each call.
  */
 export function readStdin(silenceMs = patienceMs): Uint8Array {
   let buffer = new Uint8Array(8192)
@@ -90,12 +90,15 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
   }
 }
 
-/** Writes all of a text to stdout. Throws `SyscallError`, such as `EPIPE` and `ENOSPC`, or if the pipe stays full. */
+/**
+ * Writes all of a text to stdout. Throws `SyscallError`, such as `EPIPE` and `ENOSPC`, or an error if the pipe stays
+ * full.
+ */
 export function writeStdout(text: string, fullMs = patienceMs): void {
   writeText(stdout, text, fullMs)
 }
 
-/** Writes one line to stderr. An error of the log is ignored. */
+/** Writes one line to stderr. Ignores errors. */
 export function logLine(line: string): void {
   try {
     writeText(stderr, `${line}\n`, patienceMs)
@@ -108,7 +111,7 @@ function writeText(fd: Fd, text: string, fullMs: number): void {
     try {
       done += write(fd, bytes.subarray(done))
     } catch (error) {
-      if (!isErrno(error, "EAGAIN")) throw error // a pipe that the caller, or an earlier process, made non-blocking
+      if (!isErrno(error, "EAGAIN")) throw error // the caller or an earlier process made the pipe non-blocking
       if (!poll(fd, Poll.Out, fullMs)) throw new Error(`the reader of stdout has not read for ${fullMs / 1000} s`)
     }
   }

@@ -25,44 +25,45 @@ import type { InsideCall, Restorable, RestorablePlugin } from "./restorable.ts"
 
 /**
  * The argument with which `cni reconcile` calls a plugin of this suite, without `CNI_COMMAND`, to restore lost host
- * objects. It is not part of the specification: a plugin of another suite does what it does when run by hand.
+ * objects. The specification does not have it: a plugin of another suite behaves as if a person had started it.
  */
 export const RESTORE_ARGUMENT = "restore"
 
-/** The input on stdin: the attachments of all networks that the plugin is in, in the order of their ADDs. */
+/** The input on stdin: the attachments to all networks that use the plugin, in the order of their ADDs. */
 export interface RestoreRequest {
   readonly dryRun: boolean
-  /** Flushes the flows that began without rules, even if all rules exist now. */
+  /** Whether to flush flows that began without rules, even if all rules exist now. */
   readonly flows?: boolean
-  /** Also restore objects inside containers. */
+  /** Whether to also restore objects inside containers. */
   readonly containers?: boolean
   /**
-   * Moves the rules of these attachments from nf_tables to iptables instead, because the Go suite's plugins, which
-   * return, find only rules of iptables.
+   * Whether to move the rules of these attachments from nf_tables to iptables instead. The Go suite's plugins find only
+   * rules of iptables when they return.
    */
   readonly toIptables?: boolean
   /**
-   * Configurations as CHECK gets them, except for `prevResult` and `runtimeConfig`: each once, attachments share them.
+   * The configurations as CHECK gets them, without `prevResult` and `runtimeConfig`. Attachments share equal
+   * configurations.
    */
   readonly configs: readonly JsonObject[]
   readonly attachments: readonly RestoreAttachment[]
 }
 
-/** One attachment, as its ADD left it. */
+/** An attachment, as after its ADD. */
 export interface RestoreAttachment {
   readonly containerId: string
   readonly ifName: string
   readonly netns: string
-  /** `CNI_ARGS` of ADD; "" where only the host is looked at. */
+  /** `CNI_ARGS` of ADD. "" if only objects on the host are restored. */
   readonly args: string
-  /** An index of `configs`. */
+  /** The index of the attachment's configuration in `configs`. */
   readonly config: number
   readonly runtimeConfig?: JsonObject | undefined
-  /** The chain's answer. */
+  /** The chain's result of ADD. */
   readonly result: Result
 }
 
-/** A restored or missing part. A part without an attachment is shared by containers. */
+/** A restored or missing object. Without an attachment it is an object that containers share. */
 export interface RestoredItem {
   readonly network: string
   readonly containerId?: string
@@ -70,15 +71,15 @@ export interface RestoredItem {
   readonly what: string
 }
 
-/** The output on stdout. An object that could not be made has the error that ADD would have. */
+/** The output on stdout. An object that could not be restored has the error that ADD would have. */
 export interface RestoreAnswer {
   readonly restored: readonly RestoredItem[]
   readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
 }
 
 /**
- * Serves a call with `RESTORE_ARGUMENT`. The answer contains the errors of single attachments; the others are restored.
- * Throws code 5 and 6.
+ * Returns the reply to a call with `RESTORE_ARGUMENT`. It contains the errors of single attachments; the others are
+ * restored. Throws code 5 and 6.
  */
 export function restoreReply<C>(
   plugin: RestorablePlugin<C>,
@@ -108,14 +109,16 @@ export function restoreReply<C>(
   return { stdout: printJson({ restored, failed } satisfies RestoreAnswer), exitCode: 0 }
 }
 
-/** An attachment, with the inputs of CHECK. */
+/** An attachment to restore, with the input of a CHECK. */
 interface Item<C> extends Restorable<C> {
   readonly args: string
-  /** Without `prevResult`. */
+  /** The configuration without `prevResult`. */
   readonly raw: JsonObject
 }
 
-/** Long lists of a container take no longer than a call may. Never throws for one container. */
+/**
+ * Restores the objects in one container. Passes any error to `refuse`, so that one container does not stop the others.
+ */
 function restoreInside<C>(
   plugin: RestorablePlugin<C>,
   { owner: { containerId, ifName }, netns, args, raw: bare, result, config, tell, refuse }: Item<C>,
@@ -157,7 +160,7 @@ function readRequest(stdin: Uint8Array) {
   }
 }
 
-/** Reads the input of cni, which has checked it, so single values are not checked again. */
+/** Parses the input from the cni tool, which has already checked single values. */
 function parseRequest(text: string): JsonObject {
   try {
     const request: unknown = JSON.parse(text)
@@ -168,7 +171,7 @@ function parseRequest(text: string): JsonObject {
 }
 
 /**
- * Returns a function that reads an attachment. It reads each configuration once, and again only with runtime values or
+ * Returns a function that reads an attachment. It parses each configuration once, and again only for runtime values or
  * arguments.
  */
 function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly JsonObject[]) {
@@ -198,12 +201,12 @@ function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly Json
   }
 }
 
-/** The rest was checked when the cache was read. */
+/** Checks only the lists of a result, because the rest was checked when the cache was read. */
 function isResult(value: unknown): value is JsonObject & Result {
   return isJsonObject(value) && [value.interfaces, value.ips, value.routes].every(Array.isArray)
 }
 
-/** The known facts of an unreadable attachment. */
+/** Returns the names of an unreadable attachment, as far as they are known. */
 function namesOf({ containerId, ifName, config }: JsonObject, configs: readonly JsonObject[]): Partial<Owner> {
   const { name } = configs[Number(config)] ?? {}
   const network = typeof name === "string" ? { network: name } : {}

@@ -8,30 +8,34 @@ import { isVerb, parseInput, parseNetwork, readInput, readVariables, verbs, vers
 import type { Plugin } from "./plugin.ts"
 import { RESTORE_ARGUMENT, restoreReply } from "./restore.ts"
 
-/** The input and output of a call: the process, or its stand-in. */
+/** The input and output of a call: those of the process, or replacements. */
 export interface CallIo {
   env: Environment
-  /** The command line, without the program's name. */
+  /** Returns the arguments of the command line, without the program's name. */
   args?: () => readonly string[]
-  /** Reads the configuration. Not called for VERSION: some callers never write or close stdin. */
+  /** Reads the configuration. Not called for VERSION, because some callers never write or close stdin. */
   stdin: () => Uint8Array
   log: (line: string) => void
-  /** Writes the result of ADD. Without it the result is in the reply. */
+  /** Writes the result of ADD. Without this function the result is in the reply. */
   write?: (text: string) => void
-  /** The plugins in this process, for calls on this namespace. */
+  /** Returns the plugins in this process, for calls with this namespace. */
   builtinsOn?: (namespace: NamespaceFile) => Builtins
-  /** The namespace of the plugin that calls this one in its own process: compared and opened by that one. */
+  /**
+   * The container's namespace, if another plugin in this process makes the call. That plugin has opened and compared
+   * it.
+   */
   namespace?: NamespaceFile
 }
 
 /**
- * Serves one call of a plugin: environment and stdin in, stdout text and exit code out. All that can be refused is
- * refused before the plugin's verb is called. Never throws: each failure is an error object with exit code 1.
+ * Serves one call of a plugin: takes environment and stdin, and returns the text for stdout and the exit code. Makes
+ * all possible checks before it calls the plugin's verb. Never throws: each failure is an error object with exit code
+ * 1.
  */
 export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
   const { env, log, write } = io
   const logAsPlugin = (line: string) => log(`${plugin.name}: ${line}`)
-  let cniVersion: string = newestVersion // of error objects, unless the configuration has another
+  let cniVersion: string = newestVersion // for error objects, unless the configuration has another version
   let opened: NamespaceFile | undefined
   try {
     const command = env.CNI_COMMAND ?? ""
@@ -53,7 +57,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
     const netns = namespace.path
     const isGone = netns !== given.netns
     if (isGone) logAsPlugin(`"${given.netns}" is now the host's namespace: the container's no longer exists`)
-    const reply = { stdout: "", exitCode: 0 } // made now: after the answer nothing may fail, not even for lack of memory
+    const reply = { stdout: "", exitCode: 0 } // created now, because nothing may fail after the answer, not even for lack of memory
     if (command === "GC" && !knowsAttachments(network, logAsPlugin)) return reply
     const delegate = delegateTo({
       env: isGone ? { ...env, CNI_NETNS: netns } : env,
@@ -82,7 +86,7 @@ export function serve<C>(plugin: Plugin<C>, io: CallIo): Reply {
  */
 export const REFERENCE_VERSION = "1.9.1"
 
-/** The output of a plugin that a person runs without `CNI_COMMAND`; the first line is upstream's, alone on its line. */
+/** Returns the output of a plugin that a person starts without `CNI_COMMAND`. Its first line is exactly upstream's. */
 function introduce(name: string, supported: readonly string[], log: (line: string) => void): Reply {
   log(`CNI ${name} plugin v${REFERENCE_VERSION}`)
   log(`cni-plugins v${version}, in place of the reference plugins v${REFERENCE_VERSION}`)
@@ -90,7 +94,7 @@ function introduce(name: string, supported: readonly string[], log: (line: strin
   return { stdout: "", exitCode: 0 }
 }
 
-/** The answer to VERSION, on one line. */
+/** Returns the answer to VERSION, on one line. */
 function versionReply(supported: readonly string[]): Reply {
   return { stdout: `${JSON.stringify({ cniVersion: newestVersion, supportedVersions: supported })}\n`, exitCode: 0 }
 }

@@ -2,25 +2,25 @@
 export const AF_INET = 2
 export const AF_INET6 = 10
 
-/** IPv4 and IPv6, by the kernel's numbers. */
+/** The address families IPv4 and IPv6, as the kernel's numbers. */
 export const FAMILIES = [AF_INET, AF_INET6] as const
 export type Family = (typeof FAMILIES)[number]
 
-/** The family of an address of 4 or 16 bytes. */
+/** Returns the family of an address of 4 or 16 bytes. */
 export function familyOf(ip: Uint8Array): Family {
   return ip.length === 4 ? AF_INET : AF_INET6
 }
 
-/** An address with the length of its network's prefix, like 10.1.2.3/24; host bits are kept. */
+/** An address with its network's prefix length, such as 10.1.2.3/24. It keeps its host bits. */
 export interface Cidr {
   ip: Uint8Array
   prefix: number
 }
 
 /**
- * Parses "192.0.2.1" into 4 bytes or "2001:db8::1" into 16, in network order; returns `undefined` for anything else.
- * Strict like upstream: no leading zeros in IPv4, no zone. An IPv4-mapped address in any notation ("::ffff:192.0.2.1",
- * "0:0:0:0:0:ffff:c000:201") is its IPv4 address: the kernel sends IPv4 for it.
+ * Parses "192.0.2.1" into 4 bytes, or "2001:db8::1" into 16 bytes, in network order. Returns `undefined` for anything
+ * else. Is as strict as upstream: no leading zeros in IPv4, no zone. An IPv4-mapped address in any notation
+ * ("::ffff:192.0.2.1", "0:0:0:0:0:ffff:c000:201") becomes its IPv4 address, because the kernel sends IPv4 for it.
  */
 export function parseIp(text: string): Uint8Array | undefined {
   const ip = parseIpv4(text) ?? parseIpv6(text)
@@ -73,8 +73,8 @@ function parseGroups(text: string, isEnd: boolean): number[] | undefined {
 }
 
 /**
- * Formats 4 or 16 bytes; IPv6 in its canonical form (RFC 5952): lower case, the first longest run of zero groups as
- * "::", IPv4-mapped addresses with a dotted end. Throws `RangeError` for another length.
+ * Formats 4 or 16 bytes. IPv6 has its canonical form (RFC 5952): lower case, and "::" for the first longest run of zero
+ * groups. IPv4-mapped addresses end with dotted IPv4. Throws `RangeError` for another length.
  */
 export function formatIp(ip: Uint8Array): string {
   if (ip.length === 4) return formatIpv4(ip, 0)
@@ -101,13 +101,13 @@ function longestZeroRun(groups: string[]): { start: number; length: number } {
   return longest
 }
 
-/** The number of bits of an IPv4-mapped address before its IPv4 address. */
+/** The number of bits before the IPv4 address in an IPv4-mapped address. */
 const MAPPED_BITS = 96
 
 /**
- * Parses "192.0.2.1/24" or "2001:db8::1/64" and keeps the host bits; returns `undefined` for anything else. The prefix
- * length of an IPv4-mapped address includes its first 96 bits: "::ffff:192.0.2.1/120" is 192.0.2.1/24. A length below
- * 96 is refused, since a network has addresses of one family.
+ * Parses "192.0.2.1/24" or "2001:db8::1/64" and keeps the host bits. Returns `undefined` for anything else. The prefix
+ * length of an IPv4-mapped address includes its first 96 bits: "::ffff:192.0.2.1/120" is 192.0.2.1/24. Refuses a length
+ * below 96, because all addresses of a network have one family.
  */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf("/")
@@ -121,18 +121,22 @@ export function parseCidr(text: string): Cidr | undefined {
 
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
-/** IPv4 has only the normal form. */
+/** A text of this form is an IPv4 address in its normal form: IPv4 has no other. */
 const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
 const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
 
-/** Returns an address in its normal form, "2001:db8::1", "192.0.2.1"; `undefined` if it is not an address. */
+/**
+ * Returns an address in its normal form, such as "2001:db8::1" or "192.0.2.1". Returns `undefined` for any other text.
+ */
 export function normalIp(text: string): string | undefined {
   if (IPV4_ADDRESS.test(text)) return text
   const ip = parseIp(text)
   return ip && formatIp(ip)
 }
 
-/** Returns an address with its prefix length in normal form, host bits kept; `undefined` for anything else. */
+/**
+ * Returns an address with its prefix length in normal form, with its host bits. Returns `undefined` for any other text.
+ */
 export function normalCidr(text: string): string | undefined {
   if (IPV4_CIDR.test(text)) return text
   const cidr = parseCidr(text)
@@ -149,7 +153,9 @@ export function hostCidr(ip: Uint8Array): string {
   return formatCidr({ ip, prefix: 8 * ip.length })
 }
 
-/** Whether two texts are the same address in any notation; an IPv4-mapped IPv6 address equals its IPv4 address. */
+/**
+ * Reports whether two texts are the same address in any notation. An IPv4-mapped IPv6 address equals its IPv4 address.
+ */
 export function sameIp(a: string, b: string): boolean {
   const [left, right] = [parseIp(a), parseIp(b)]
   return left !== undefined && right !== undefined && sameBytes(left, right)
@@ -161,7 +167,7 @@ function isMapped(ip: Uint8Array): boolean {
   return ip[10] === 0xff && ip[11] === 0xff
 }
 
-/** Returns the 4 bytes of an IPv4-mapped address, which Go holds in 16; any other address unchanged. */
+/** Returns the 4 bytes of an IPv4-mapped address, which Go stores in 16 bytes. Returns any other address unchanged. */
 export function unmapped(ip: Uint8Array): Uint8Array {
   return isMapped(ip) ? ip.subarray(12) : ip
 }
@@ -173,19 +179,19 @@ export function prefixMask(size: number, length: number): Uint8Array {
   return mask
 }
 
-/** Returns byte `at` of the mask of a prefix that reaches into it. */
+/** Returns byte `at` of the mask of a prefix. The prefix must extend into this byte. */
 function maskOf(prefix: number, at: number): number {
   return 0xff00 >> Math.min(8, prefix - 8 * at)
 }
 
 /** Returns the network of an address: 10.1.2.0 for 10.1.2.3/24. */
 export function networkOf({ ip, prefix }: Cidr): Uint8Array {
-  const network = new Uint8Array(ip.length) // zeros
+  const network = new Uint8Array(ip.length) // the rest are zeros
   for (let at = 0; 8 * at < prefix; at++) network[at] = (ip[at] ?? 0) & maskOf(prefix, at)
   return network
 }
 
-/** Whether a network contains an address; false for the other family. */
+/** Reports whether a network contains an address. Returns false for an address of the other family. */
 export function contains(network: Cidr, ip: Uint8Array): boolean {
   if (network.ip.length !== ip.length) return false
   for (let at = 0; 8 * at < network.prefix; at++)
@@ -193,12 +199,12 @@ export function contains(network: Cidr, ip: Uint8Array): boolean {
   return true
 }
 
-/** Whether an IPv6 address is in fe80::/10: the kernel gives every link one. */
+/** Reports whether an IPv6 address is in fe80::/10. The kernel gives every link such an address. */
 export function isLinkLocal(ip: Uint8Array): boolean {
   return ip.length === 16 && ip[0] === 0xfe && ((ip[1] ?? 0) & 0xc0) === 0x80
 }
 
-/** Returns the next address; all ones wraps to all zeros. */
+/** Returns the next address. After all ones follows all zeros. */
 export function nextAddress(ip: Uint8Array): Uint8Array {
   const next = ip.slice()
   for (let at = next.length - 1; at >= 0; at--) {

@@ -1,14 +1,14 @@
 import { CniError, Code } from "./error.ts"
 
-/** A reader for each supported key; it returns `undefined` for an invalid value. */
+/** A reader for each supported key. It returns `undefined` for an invalid value. */
 export type CniArgReaders = Readonly<Record<string, (value: string) => unknown>>
 
 /** The result of `readCniArgs`: one property for each known key that was given. */
 export type CniArgs<R extends CniArgReaders> = { -readonly [K in keyof R]?: Exclude<ReturnType<R[K]>, undefined> }
 
 /**
- * Splits `CNI_ARGS`, "KEY=VALUE;KEY=VALUE", into its pairs; the last duplicate wins, a value may be empty. Each pair
- * has exactly one "=", and the text does not end with ";": anything else throws code 4.
+ * Splits `CNI_ARGS`, "KEY=VALUE;KEY=VALUE", into its pairs. The last duplicate wins, and a value may be empty. Throws
+ * code 4 unless each pair has exactly one "=" and the text does not end with ";".
  */
 export function parseCniArgs(text: string): Map<string, string> {
   const pairs = new Map<string, string>()
@@ -24,8 +24,8 @@ export function parseCniArgs(text: string): Map<string, string> {
 }
 
 /**
- * Reads the supported keys of `CNI_ARGS`; case matters. Another key is an error unless the text also has
- * `IgnoreUnknown=1` (or `true`). Throws code 4 naming the pair.
+ * Reads the supported keys of `CNI_ARGS`, whose letter case matters. Other keys are errors unless the text also has
+ * `IgnoreUnknown=1` (or `true`). Throws code 4 with the name of the pair.
  *
  * @example readCniArgs("IgnoreUnknown=1;MAC=0a:00:00:00:00:01", { MAC: parseMac }) // { MAC: Uint8Array }
  */
@@ -47,7 +47,10 @@ export function readCniArgs<R extends CniArgReaders>(text: string, readers: R): 
   throw invalid(`unknown args [${unknown.map((pair) => JSON.stringify(pair)).join(" ")}]`)
 }
 
-/** `1` and `true` in any case, `0` and `false` in any case; `undefined` for anything else. */
+/**
+ * Returns the boolean for `1` and `true`, or `0` and `false`, in any letter case. Returns `undefined` for anything
+ * else.
+ */
 export function parseCniBoolean(value: string): boolean | undefined {
   const lower = value.toLowerCase()
   if (lower === "1" || lower === "true") return true

@@ -2,8 +2,8 @@ import { CniError, Code } from "./error.ts"
 import { describe, isJsonObject, type JsonObject, type JsonValue } from "./json.ts"
 
 /**
- * Returns the object, or a copy in which every known key has its standard spelling: upstream's decoder ignores case, and
- * containerd sends `HostPort` for `hostPort`. An exact match wins, then the last of the others; unknown keys stay as
+ * Returns the object, or a copy with the standard spelling of every known key. Upstream's decoder ignores case, and
+ * containerd sends `HostPort` for `hostPort`. An exact match wins, otherwise the last match. Unknown keys stay as
  * written.
  */
 export function foldKeys(object: JsonObject, known: readonly string[]): JsonObject {
@@ -24,7 +24,7 @@ function spellingOf(key: string, known: readonly string[]): string {
   return key
 }
 
-/** Returns the value of one key, matched as in `foldKeys`; `undefined` if it is absent or `null`. */
+/** Returns the value of one key, matched as in `foldKeys`. Returns `undefined` if it is absent or `null`. */
 export function member(object: JsonObject, key: string): JsonValue | undefined {
   if (Object.hasOwn(object, key)) return object[key] ?? undefined
   let found: JsonValue | undefined
@@ -36,19 +36,23 @@ function isSameKey(a: string, b: string): boolean {
   return a.length === b.length && fold(a) === fold(b)
 }
 
-/** Makes letters equal that differ only in case. "ſ" is the only one that lower case does not turn into ASCII. */
+/**
+ * Returns a key in lower case, for comparison. "ſ" is the only letter that equals an ASCII letter in another case but
+ * does not become it in lower case.
+ */
 function fold(key: string): string {
   return key.toLowerCase().replaceAll("ſ", "s")
 }
 
 /**
- * Reads one JSON object into a typed value. Each method reads one key, ignoring its case; absent and `null` are
- * `undefined`. A value of another type is a `CniError` of code 6 that names the place: `ips[0].address`.
+ * Reads the keys of one JSON object into typed values. Each method reads one key in any letter case. An absent key and
+ * `null` are `undefined`. Throws code 6 for a value of another type; the error names the path, such as
+ * `ips[0].address`.
  */
 export class Decoder {
   readonly #object: JsonObject
   readonly #path: string
-  /** One bit for the length of each key, modulo 32: most keys are absent, which their length shows. */
+  /** The lengths of the keys, modulo 32, as bits. They show quickly that a key is absent, as most keys are. */
   readonly #lengths: number
 
   constructor(value: unknown, path: string) {
@@ -60,17 +64,17 @@ export class Decoder {
     this.#lengths = lengths
   }
 
-  /** The name of a key for messages: `ips[0].address`. */
+  /** Returns the path of a key for messages: `ips[0].address`. */
   path(key: string): string {
     return this.#path === "" ? key : `${this.#path}.${key}`
   }
 
-  /** The value as it is. */
+  /** Returns the value of a key, of any type. */
   value(key: string): JsonValue | undefined {
     return this.#object[key] ?? (this.#mayHave(key) ? member(this.#object, key) : undefined)
   }
 
-  /** Whether the key exists, even with the value `null`. */
+  /** Reports whether the key exists, even with the value `null`. */
   has(key: string): boolean {
     return this.#mayHave(key) && Object.keys(this.#object).some((name) => isSameKey(name, key))
   }
@@ -97,7 +101,7 @@ export class Decoder {
     throw wrongType(this.path(key), "an object", value)
   }
 
-  /** Returns the elements of a list, each read by `read`; an absent list is empty. */
+  /** Returns the elements of a list, each as read by `read`. Returns an empty list if the key is absent. */
   list<T>(key: string, read: (value: JsonValue, path: () => string) => T): T[] {
     const value = this.value(key)
     if (value === undefined) return []
@@ -105,7 +109,9 @@ export class Decoder {
     return value.map((element, at) => read(element, () => `${this.path(key)}[${at}]`))
   }
 
-  /** Returns a text as read by `read`, which returns `undefined` to refuse it. An empty text counts as absent. */
+  /**
+   * Returns a text as read by `read`, which returns `undefined` for an invalid text. An empty text counts as absent.
+   */
   text(key: string, read: (text: string) => string | undefined, expected: string): string | undefined {
     const text = this.string(key)
     if (text === undefined || text === "") return undefined
@@ -121,18 +127,18 @@ export function readString(value: JsonValue, path: () => string): string {
   throw wrongType(path(), "a string", value)
 }
 
-/** A key of an object that is decoded by a table. */
+/** The description of a key for `decodeObject`. */
 export interface Member {
   readonly expected: string
-  /** Returns the value in normal form, or undefined to refuse it. */
+  /** Returns the value in normal form, or undefined if it is invalid. */
   readonly read: (value: JsonValue) => JsonValue | undefined
-  /** The value that counts as absent, like `null`. */
+  /** A value that counts as absent, like `null`. */
   readonly absent?: JsonValue
 }
 
 /**
- * Returns the keys of an object that are in a table, matched as in `foldKeys`. Goes through the keys of the object, which
- * has few of the table's. Throws like `Decoder`.
+ * Returns the keys of an object that are in a table, matched as in `foldKeys`. Iterates over the keys of the object,
+ * which are fewer than the table's. Throws like `Decoder`.
  */
 export function decodeObject(value: JsonValue, members: ReadonlyMap<string, Member>, path: () => string): JsonObject {
   if (!isJsonObject(value)) throw wrongType(path(), "an object", value)
@@ -151,7 +157,7 @@ export function decodeObject(value: JsonValue, members: ReadonlyMap<string, Memb
   return decoded
 }
 
-/** Returns the error for a value of the wrong type: code 6, with key, expectation and value. */
+/** Returns the error for a value of the wrong type: code 6, with the key, the expected type and the value. */
 export function wrongType(path: string, expected: string, value: unknown): CniError {
   return new CniError(Code.Decoding, `Cannot decode "${path}": expected ${expected}, found ${describe(value)}`)
 }
@@ -159,7 +165,7 @@ export function wrongType(path: string, expected: string, value: unknown): CniEr
 /** A type whose optional properties may also be passed as `undefined`. */
 export type Loose<T> = { [K in keyof T]: undefined extends Pick<T, K>[K] ? T[K] | undefined : T[K] }
 
-/** Returns a value without the properties that are `undefined`. */
+/** Returns the value without its `undefined` properties. */
 export function present(value: Record<string, JsonValue | undefined>): JsonObject
 export function present<T extends object>(value: Loose<T>): T
 export function present(value: object): object {

@@ -24,9 +24,9 @@ export interface ErrorObject {
 }
 
 /**
- * The one error that leaves a plugin. `message` names the failed action, its object, and the reason; `details` has the
- * rest, by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11, however
- * often the error was wrapped.
+ * The only kind of error that leaves a plugin. `message` names the failed action, its object, and the reason. `details`
+ * has the rest, by default the texts of the `cause` chain. With a temporary cause (`willPass`) code 999 becomes 11,
+ * however often the error was wrapped.
  */
 export class CniError extends Error {
   override readonly name = "CniError"
@@ -39,22 +39,22 @@ export class CniError extends Error {
     this.#details = options.details
   }
 
-  /** The `details` of the error object: as given, else the texts of the causes, joined with ": ". */
+  /** The `details` of the error object: those of the constructor, or else the texts of the causes, joined with ": ". */
   get details(): string | undefined {
     if (this.#details !== undefined) return this.#details === "" ? undefined : this.#details
     const causes = causeTexts(this.cause)
     return causes.length > 0 ? causes.join(": ") : undefined
   }
 
-  /** `msg; details`, the format of logs and nested errors. */
+  /** Returns `msg; details`, the format of logs and nested errors. */
   override toString(): string {
     return this.details === undefined ? this.message : `${this.message}; ${this.details}`
   }
 }
 
 /**
- * The container is already attached by an earlier ADD and uses the attachment. This ADD must not undo any of it, and a
- * delegate that throws this error gets no DEL.
+ * The error of an ADD for a container that an earlier ADD has attached and that uses the attachment. This ADD must not
+ * undo any of it. A delegate that throws this error gets no DEL.
  */
 export class AlreadyAttached extends CniError {}
 
@@ -63,7 +63,7 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
-/** Runs a check; returns false if it throws a `CniError`. Other errors are rethrown. */
+/** Runs a check. Returns false if it throws a `CniError`, and rethrows other errors. */
 export function isWhole(check: () => void): boolean {
   try {
     check()
@@ -89,7 +89,8 @@ export function orCannot<T>(message: string, act: () => T, code: number = Code.I
 }
 
 /**
- * Whether an error, or one of its causes, is temporary: it has code 11, or `willPass`, which errors without codes have.
+ * Reports whether an error, or one of its causes, is temporary: it has code 11, or, for errors without a code,
+ * `willPass`.
  */
 export function willPass(error: unknown): boolean {
   let at = error
@@ -100,7 +101,10 @@ export function willPass(error: unknown): boolean {
   return false
 }
 
-/** Returns the error object for a thrown value. An error that is not a `CniError` gets code 999, or 11. */
+/**
+ * Returns the error object for a thrown value. An error that is not a `CniError` gets code 999, or 11 if it is
+ * temporary.
+ */
 export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const known = error instanceof CniError ? error : undefined
   const object: ErrorObject = {

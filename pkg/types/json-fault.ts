@@ -1,4 +1,4 @@
-/** The tokens that may be next. */
+/** The tokens that may follow at a position. */
 type Expected = "value" | "value or ]" | "key" | "key or }" | "colon" | "comma or ]" | "comma or }" | "end"
 
 const wanted: Record<Expected, string> = {
@@ -14,8 +14,8 @@ const wanted: Record<Expected, string> = {
 
 /**
  * Returns position and reason of a syntax error in JSON: `line 3, column 7: expected ":", found "="`. Lines and columns
- * count from 1, columns in characters. Returns `undefined` for valid JSON. For error messages only: `JSON.parse`
- * decides.
+ * start at 1; columns are characters. Returns `undefined` for valid JSON. For error messages only: `JSON.parse` decides
+ * whether a text is valid.
  */
 export function locateJsonFault(text: string): string | undefined {
   if (text.length > longest) return undefined
@@ -31,10 +31,13 @@ export function locateJsonFault(text: string): string | undefined {
   }
 }
 
-/** Longer texts are not analyzed: the engine remembers each character of a string that it matches. */
+/** The length above which a text is not analyzed. The engine remembers each character of a string that it matches. */
 const longest = 256 << 10
 
-/** RFC 8259: white space, then a sign, a string, or another scalar followed by a delimiter. */
+/**
+ * Returns the expression for one token of RFC 8259: white space, then a sign, a string, or another scalar before a
+ * delimiter.
+ */
 function tokens(): RegExp {
   const space = /[ \t\n\r]*/.source
   const sign = /[[\]{},:]/.source
@@ -44,7 +47,7 @@ function tokens(): RegExp {
   return new RegExp(`${space}(?:(${sign})|(${string})|(${scalar}))`, "y")
 }
 
-/** Returns the tokens that may follow this one; `undefined` if this token is not allowed here. */
+/** Returns the tokens that may follow this token, or `undefined` if this token is not allowed here. */
 function step(expected: Expected, match: RegExpExecArray, open: string[]): Expected | undefined {
   const [, mark, text, other] = match
   const isValue = expected === "value" || expected === "value or ]"

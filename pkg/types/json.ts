@@ -10,34 +10,34 @@ export interface JsonObject {
 /** Any JSON value. A number that JavaScript cannot hold exactly is a `RawNumber`. */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject | RawNumber
 
-/** A number kept as its text by `JSON.rawJSON`; `JSON.stringify` writes the same text. */
+/** A number that `JSON.rawJSON` keeps as its text. `JSON.stringify` writes the same text. */
 export interface RawNumber {
   readonly rawJSON: string
 }
 
-/** Whether a value is a number that was kept as its text. */
+/** Reports whether a value is a number that is kept as its text. */
 export function isRawNumber(value: unknown): value is RawNumber {
   return json.isRawJSON(value)
 }
 
-/** Whether a value is a JSON object: not an array, not null, not a number kept as text. */
+/** Reports whether a value is a JSON object: not an array, not null, and not a number that is kept as its text. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !json.isRawJSON(value)
 }
 
 /**
- * Parses one JSON value. Standard JSON only: no comments, no byte order mark, nothing after the value. Integers beyond
- * a double's precision keep their text (`RawNumber`). `what` names the document in the error: code 6, with line and
- * column of a syntax error.
+ * Parses one JSON value. Accepts only standard JSON: no comments, no byte order mark, nothing after the value. Integers
+ * beyond a double's precision keep their text (`RawNumber`). Throws code 6, with line and column of a syntax error;
+ * `what` names the document in it.
  */
 export function parseJson(text: string, what = "JSON document"): JsonValue {
   const value = parse(text, what)
   const found = lookInto(value, 1)
   if (found === "too deep") throw tooDeep(what)
-  return found === "lost digits" ? (json.parse(text, keepExactNumbers) as JsonValue) : value // the former is slow
+  return found === "lost digits" ? (json.parse(text, keepExactNumbers) as JsonValue) : value // keeping exact numbers is slow
 }
 
-/** Parses one JSON object, like `parseJson`; `null` is `{}`, as in upstream's decoder. */
+/** Parses one JSON object, like `parseJson`. `null` becomes `{}`, as in upstream's decoder. */
 export function parseJsonObject(input: string | Uint8Array, what = "network configuration"): JsonObject {
   const text = typeof input === "string" ? input : decodeUtf8(input)
   const value = parseJson(text, what)
@@ -62,10 +62,13 @@ function parse(text: string, what: string): JsonValue {
 const tooDeep = (what: string) =>
   new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
 
-/** More levels than any configuration has, and far fewer than exhaust the stack of `JSON.stringify`. */
+/**
+ * The maximum of nested levels: more than any configuration has, and far fewer than exhaust the stack of
+ * `JSON.stringify`.
+ */
 const deepest = 1000
 
-/** Looks for too many levels, and for numbers that have lost digits. */
+/** Searches a value for too many levels, and for numbers that have lost digits. */
 function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" | undefined {
   if (typeof value === "number") return isBeyondDigits(value) ? "lost digits" : undefined
   if (typeof value !== "object" || value === null) return undefined
@@ -73,7 +76,7 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   let found: ReturnType<typeof lookInto>
   const members = Array.isArray(value) ? value : Object.values(value)
   for (const member of members) {
-    // Most are scalars: a call for each doubles the time.
+    // Most values are scalars, and a call for each would double the time.
     if (typeof member === "string" || Number.isSafeInteger(member)) continue
     const inside = lookInto(member, level + 1)
     if (inside === "too deep") return inside
@@ -82,7 +85,9 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   return found
 }
 
-/** Whether a double may have lost digits: it is an integer beyond the safe ones. All decoders round fractions. */
+/**
+ * Reports whether a double may have lost digits: it is an integer beyond the safe ones. All decoders round fractions.
+ */
 function isBeyondDigits(value: number): boolean {
   return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
 }
@@ -92,7 +97,7 @@ function keepExactNumbers(_key: string, value: unknown, context: { source?: stri
   return json.rawJSON(context.source)
 }
 
-/** Formats a value as upstream prints results and errors: four spaces of indentation, no newline at the end. */
+/** Formats a value as upstream prints results and errors: indented by four spaces, without a newline at the end. */
 export function printJson(value: unknown): string {
   return escapeAsUpstream(json.stringify(value, null, 4))
 }
@@ -102,12 +107,12 @@ export function stringifyJson(value: unknown): string {
   return escapeAsUpstream(json.stringify(value))
 }
 
-/** Go's encoder also escapes <, >, & and line separators; in JSON these occur only in strings. */
+/** Escapes <, >, & and line separators like Go's encoder. In JSON they occur only in strings. */
 function escapeAsUpstream(text: string): string {
   return text.replace(/[<>&\u2028\u2029]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
-/** Formats a JSON value for an error message: `"a string"`, `5`, `{"a":1}`; cut at 60 characters. */
+/** Formats a JSON value for an error message: `"a string"`, `5`, `{"a":1}`. Cuts it at 60 characters. */
 export function describe(value: unknown): string {
   if (value === undefined) return "nothing"
   const text = json.stringify(value) ?? typeof value

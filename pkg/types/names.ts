@@ -21,13 +21,13 @@ export function validateNetworkName(name: string): void {
   })
 }
 
-/** The size of an interface name with the NUL that ends it, <linux/if.h>. */
+/** The size of an interface name in bytes, with the NUL at its end, <linux/if.h>. */
 export const IFNAMSIZ = 16
 
 /**
  * Checks an interface name by the kernel's rule (`dev_valid_name` in net/core/dev.c): 1 to 15 bytes of UTF-8, not "."
- * or "..", no "/", no ":", no white space, and no NUL, which ends a name. "%" is not allowed either: for "x%d" the
- * kernel chooses a number. Throws code 4.
+ * or "..", no "/", ":", white space or NUL. Also refuses "%", because for "x%d" the kernel chooses a number. Throws
+ * code 4.
  */
 export function validateInterfaceName(name: string): void {
   const refuse = (reason: string, details: string) => {
@@ -38,26 +38,26 @@ export function validateInterfaceName(name: string): void {
     refuse(`interface name is too long: "${name}"`, "interface name should be less than 16 characters")
   }
   if (name === "." || name === "..") refuse("interface name is . or ..", "")
-  // Unicode's own list of white space: \s would add U+FEFF and lack U+0085. ASCII names skip this slow test.
+  // Unicode's own list of white space, because \s would add U+FEFF and lack U+0085. ASCII names skip this slow test.
   if (!isSafe(name) && /[/:\0\p{White_Space}]/u.test(name))
     refuse("interface name contains / or : or whitespace characters", name)
   if (name.includes("%")) refuse("interface name contains %", name)
 }
 
 /**
- * Whether a name has only characters that the specification allows. A loop, since the first regular expression of a
- * process is slow.
+ * Reports whether a name has only characters that the specification allows. This is a loop, because the first regular
+ * expression of a process is slow.
  */
 function isSafe(name: string): boolean {
   return name !== "" && isPlain(name[0] ?? "") && isPlain(name, "_.-")
 }
 
-/** Whether a text has only ASCII letters, digits, and characters of `others`. */
+/** Reports whether a text has only ASCII letters, digits, and characters of `others`. */
 export function isPlain(text: string, others = ""): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code >= 0x30 && code <= 0x39) continue
-    const letter = code | 0x20 // in lower case
+    const letter = code | 0x20 // as lower case
     if (letter >= 0x61 && letter <= 0x7a) continue
     if (!others.includes(text.charAt(at))) return false
   }

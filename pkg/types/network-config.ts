@@ -6,40 +6,43 @@ import { type Dns, decodeDns, type Result } from "./result.ts"
 import { decodeResultOf } from "./result-codec.ts"
 import { layoutOf } from "./version.ts"
 
-/** The decoded keys of a plugin's configuration that the specification defines. */
+/** The keys of a plugin's configuration that the specification defines, decoded. */
 export interface NetworkConfig {
-  /** "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the versions that the plugin supports. */
+  /**
+   * The version; "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the versions that the plugin
+   * supports.
+   */
   cniVersion: string
   name: string
   /** The plugin's name; "" if absent. */
   type: string
-  /** The configuration of address management, with the key `type` in its standard spelling and the rest as written. */
+  /** The configuration of the IPAM plugin. The key `type` has its standard spelling, and the rest is as written. */
   ipam?: IpamConfig
   dns?: Dns
   args?: JsonObject
-  /** The runtime's values for the capabilities. Fold its keys before use: containerd capitalizes them. */
+  /** The runtime's values for the capabilities. Call `foldKeys` before use, because containerd capitalizes the keys. */
   runtimeConfig?: JsonObject
   prevResult?: Result
-  /** GC only: the attachments that are still valid. Absent means "unknown"; `null` is an empty list, as in Go. */
+  /** For GC: the attachments that are still valid. Absent means "unknown"; `null` becomes an empty list, as in Go. */
   attachments?: Attachment[]
 }
 
 /** The configuration of an IPAM plugin; `type` names its executable. */
 export type IpamConfig = JsonObject & { type?: string }
 
-/** One interface of one container, as named by GC. */
+/** One interface of a container, as GC names it. */
 export interface Attachment {
   containerID: string
   ifname: string
 }
 
-const validAttachments = "cni.dev/valid-attachments" // CNI 1.1.0 as amended
+const validAttachments = "cni.dev/valid-attachments" // the key of CNI 1.1.0 as amended
 const taggedAttachments = "cni.dev/attachments" // the key of the tagged 1.1.0 text; runtimes send both
 
 /**
- * Reads a plugin's configuration from stdin. Throws code 6 for a key of the wrong type or a `prevResult` of another
- * version, and code 7 for a bad name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`, `runtimeConfig`
- * and `prevResult` count as absent: they must not stop a cleanup.
+ * Decodes a plugin's configuration. Throws code 6 for a key of the wrong type or a `prevResult` of another version, and
+ * code 7 for an invalid name or attachment. With `lenient`, for DEL, unreadable `ipam`, `dns`, `runtimeConfig` and
+ * `prevResult` count as absent, because they must not stop a cleanup.
  */
 export function parseNetworkConfig(raw: JsonObject, options: { lenient?: boolean } = {}): NetworkConfig {
   const from = new Decoder(raw, "")
@@ -79,14 +82,17 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
   return type === undefined ? ipam : { type, ...ipam }
 }
 
-/** Not decoded for an unknown version: `pkg/skel` refuses the version with code 1, which is the more useful error. */
+/**
+ * Decodes the previous result. Skips it for an unknown version, which `pkg/skel` refuses with code 1, the more useful
+ * error.
+ */
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined
   return orCannot('Cannot use "prevResult"', () => decodeResultOf(cniVersion, object), Code.Decoding)
 }
 
-/** Strict, because GC would delete the resources of an attachment that is skipped here. */
+/** Decodes the attachments. Is strict, because GC would delete the resources of an attachment that is skipped here. */
 function decodeAttachments(value: JsonValue): Attachment[] {
   if (!Array.isArray(value)) throw wrongType(validAttachments, "a list", value)
   return value.map((element, index) => {

@@ -9,7 +9,6 @@ export interface Owner {
   ifName: string
 }
 
-/** The fields of a plugin's call that name the attachment. */
 interface AttachmentCall {
   network: { name: string }
   containerId: string
@@ -21,42 +20,43 @@ export function ownerOf({ network, containerId, ifName }: AttachmentCall): Owner
   return { network: network.name, containerId, ifName }
 }
 
-/** Returns the owners that GC must keep. */
+/** Returns the owners of attachments that GC must keep. */
 export function ownersOf(network: string, attachments: readonly Attachment[]): Owner[] {
   return attachments.map(({ containerID, ifname }) => ({ network, containerId: containerID, ifName: ifname }))
 }
 
 /**
- * The largest number of bytes of each part. With the slashes they add up to 127, the length of an nf_tables comment
- * without its NUL.
+ * The maximum of bytes for each part of a comment. With the slashes they add up to 127, the length of an nf_tables
+ * comment without its NUL.
  */
 const NETWORK_BYTES = 44
 const CONTAINER_BYTES = 64
 const NAME_BYTES = 17
 
 /**
- * Returns the owner as the comment of a kernel object, "network/container/interface", by which DEL and GC find it. A
- * part that is too long, or an interface name with characters that need escaping, becomes its beginning, "~" and a
- * hash.
+ * Returns the owner as the comment of a kernel object, "network/container/interface". DEL and GC find the object by
+ * this comment. A part that is too long, and an interface name with characters that need escaping, are replaced by
+ * their beginning, "~" and a hash.
  */
 export function ownerComment({ network, containerId, ifName }: Owner): string {
   return `${shorten(network, NETWORK_BYTES)}/${shorten(containerId, CONTAINER_BYTES)}/${shorten(ifName, NAME_BYTES)}`
 }
 
-/** Whether a comment names an owner in this network. */
+/** Reports whether a comment names an owner in this network. */
 export function isOwnerOf(comment: string, network: string): boolean {
   return comment.split("/").length === 3 && comment.startsWith(`${shorten(network, NETWORK_BYTES)}/`)
 }
 
 /**
- * Returns a test for comments whose owner is in this network but not among the valid ones: the objects that GC removes.
+ * Returns a function that reports whether a comment names an owner in this network that is not in `valid`. GC removes
+ * the objects with these comments.
  */
 export function staleOf(network: string, valid: readonly Owner[]): (comment: string) => boolean {
   const kept = new Set(valid.map(ownerComment))
   return (comment) => isOwnerOf(comment, network) && !kept.has(comment)
 }
 
-/** Whether a comment names an interface of this container, in any network. */
+/** Reports whether a comment names an interface of this container, in any network. */
 export function isOfContainer(comment: string, containerId: string): boolean {
   const [, found, ...rest] = comment.split("/")
   return rest.length === 1 && found === shorten(containerId, CONTAINER_BYTES)

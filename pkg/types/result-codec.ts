@@ -17,8 +17,8 @@ import {
 import { layoutOf, supportedVersions } from "./version.ts"
 
 /**
- * Decodes a result of ADD in the layout of its `cniVersion`, or of `configVersion` if it has none. `null` is `{}`.
- * Unknown keys are ignored. Throws code 6 if it is not a result, and code 1 for an unknown version.
+ * Decodes a result of ADD in the layout of its `cniVersion`, or of `configVersion` if it has none. `null` counts as
+ * `{}`. Ignores unknown keys. Throws code 6 if it is not a result, and code 1 for an unknown version.
  */
 export function decodeResult(json: unknown, configVersion: string): Result {
   const document = asObject(json)
@@ -28,7 +28,7 @@ export function decodeResult(json: unknown, configVersion: string): Result {
 
 /**
  * Decodes a result that must have the layout of `version`, such as the `prevResult` of a configuration of that version.
- * Throws code 6 if it names a version of another layout or is not a result, and code 1 if `version` is unknown.
+ * Throws code 6 if it is not a result or its `cniVersion` has another layout. Throws code 1 if `version` is unknown.
  */
 export function decodeResultOf(version: string, json: unknown): Result {
   return decodeAs(checkedDocument(version, json), version)
@@ -36,7 +36,7 @@ export function decodeResultOf(version: string, json: unknown): Result {
 
 /**
  * Encodes a result in the layout of a version ("" is 0.1.0), with its `cniVersion` and the keys in upstream's order.
- * Throws code 1 if the version is unknown, or below 0.3.0 and the result has no address.
+ * Throws code 1 if the version is unknown, or if it is below 0.3.0 and the result has no address.
  */
 export function encodeResult(result: Result, version: string): JsonObject {
   const label = version === "" ? "0.1.0" : version
@@ -53,8 +53,8 @@ export function encodeResult(result: Result, version: string): JsonObject {
 }
 
 /**
- * Converts a result document of one version to another. Within a layout only the label changes; the address family that
- * a 0.3.0 to 0.4.0 result states is not verified. Throws like `decodeResultOf` and `encodeResult`.
+ * Converts a result document to another version. Within a layout only `cniVersion` changes. The address family that a
+ * 0.3.0 to 0.4.0 result states is not verified. Throws like `decodeResultOf` and `encodeResult`.
  */
 export function convertResult(json: unknown, fromVersion: string, toVersion: string): JsonObject {
   const from = layoutOf(fromVersion)

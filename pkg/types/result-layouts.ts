@@ -22,26 +22,26 @@ import {
   type Route,
 } from "./result.ts"
 
-/** The object for one family in versions 0.1.0 and 0.2.0. */
+/** The address and routes of one family in versions 0.1.0 and 0.2.0. */
 export interface FamilyConfig {
   ip: string
   gateway?: string
   routes: Route[]
 }
 
-/** The result of 0.1.0 and 0.2.0: at most one address of each family, no interfaces. */
+/** The result of versions 0.1.0 and 0.2.0: at most one address of each family, and no interfaces. */
 export interface Result020 {
   ip4?: FamilyConfig
   ip6?: FamilyConfig
   dns: Dns
 }
 
-/** An address of 0.3.0 to 0.4.0; `version` is "4" or "6", as the plugin wrote it. */
+/** An address of versions 0.3.0 to 0.4.0. `version` is "4" or "6", as the plugin wrote it. */
 export interface IpConfig040 extends IpConfig {
   version: string
 }
 
-/** The result of 0.3.0, 0.3.1 and 0.4.0. */
+/** The result of versions 0.3.0, 0.3.1 and 0.4.0. */
 export interface Result040 {
   interfaces: Interface[]
   ips: IpConfig040[]
@@ -97,7 +97,7 @@ export function encode040({ interfaces, ips, routes, dns }: Result040, cniVersio
   })
 }
 
-/** From 1.0.0 on, upstream writes all keys in alphabetical order, and no empty "dns". */
+/** Encodes a result of 1.0.0 or later. Upstream writes all keys in alphabetical order, and no empty "dns". */
 export function encode100({ interfaces, ips, routes, dns }: Result, cniVersion: string): JsonObject {
   const written = encodeDns(dns)
   return present({
@@ -131,10 +131,10 @@ function sorted(object: JsonObject): JsonObject {
   return copy
 }
 
-// The steps between the three layouts of a result. Upward nothing is lost. Downward a result loses what the older
-// layout cannot hold.
+// Conversions between the three layouts of a result. A conversion to a newer layout loses nothing. A conversion to an
+// older one loses the data that the older layout cannot represent.
 
-/** 0.2.0 to 0.4.0: one address per family; the key gives the family. */
+/** Converts from 0.2.0 to 0.4.0: one address per family, whose key gives the family. */
 export function up020({ ip4, ip6, dns }: Result020): Result040 {
   const address = (version: string, family: FamilyConfig | undefined): IpConfig040[] =>
     family ? [{ version, address: family.ip, ...(family.gateway && { gateway: family.gateway }) }] : []
@@ -146,12 +146,15 @@ export function up020({ ip4, ip6, dns }: Result020): Result040 {
   }
 }
 
-/** 0.4.0 to 1.0.0: removes the family beside the address. */
+/** Converts from 0.4.0 to 1.0.0: removes the families of addresses. */
 export function up040({ interfaces, ips, routes, dns }: Result040): Result {
   return { interfaces, ips: ips.map(({ version: _, ...ip }) => ip), routes, dns }
 }
 
-/** 1.0.0 to 0.4.0: computes the family; drops `mtu`, `socketPath` and `pciID` of interfaces. */
+/**
+ * Converts from 1.0.0 to 0.4.0: adds the families of addresses, and drops `mtu`, `socketPath` and `pciID` of
+ * interfaces.
+ */
 export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
   return {
     interfaces: interfaces.map(({ mtu, socketPath, pciID, ...old }) => old),
@@ -162,8 +165,8 @@ export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
 }
 
 /**
- * 0.4.0 to 0.2.0: keeps the first address of each family with the destinations and gateways of its routes; drops
- * interfaces, further addresses and other properties of routes. Throws code 1 if no address is left.
+ * Converts from 0.4.0 to 0.2.0: keeps the first address of each family, and the destinations and gateways of its
+ * routes. Drops interfaces, further addresses, and other properties of routes. Throws code 1 if no address is left.
  */
 export function down040({ ips, routes, dns }: Result040): Result020 {
   const family = (version: "4" | "6"): FamilyConfig | undefined => {
@@ -182,7 +185,7 @@ function shortRoute({ dst, gw }: Route): Route {
   return { dst, ...(gw && { gw }) }
 }
 
-/** The `version` of an address of 0.3.0 to 0.4.0. */
+/** Returns the `version` of an address for 0.3.0 to 0.4.0. */
 function ipVersionOf(cidr: string): "4" | "6" {
   const parsed = parseCidr(cidr)
   if (!parsed) throw new CniError(Code.Internal, `Cannot write address "${cidr}": expected one like "192.0.2.1/24"`)

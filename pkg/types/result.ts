@@ -3,9 +3,9 @@ import { Decoder, decodeObject, type Member, member, present, readString, wrongT
 import type { JsonObject, JsonValue } from "./json.ts"
 
 /**
- * A result of ADD in the form of CNI 1.1.0 without its version. Plugins work with this form. Addresses are text in
- * normal form (`normalIp`): "10.1.2.3/24" for addresses with a prefix, "10.1.2.1" for gateways. `decodeResult` and
- * `encodeResult` convert older versions.
+ * A result of ADD in the layout of CNI 1.1.0, without its version. Plugins use this layout. Addresses are text in
+ * normal form (`normalIp`): "10.1.2.3/24" for addresses with a prefix length, "10.1.2.1" for gateways. `decodeResult`
+ * and `encodeResult` convert other versions.
  */
 export interface Result {
   interfaces: Interface[]
@@ -31,7 +31,7 @@ export interface IpConfig {
   interface?: number
 }
 
-/** One route. `scope` and `table` are the kernel's numbers; a lower `priority` wins. */
+/** One route. `scope` and `table` are the kernel's numbers. A lower `priority` wins. */
 export interface Route {
   dst: string
   gw?: string
@@ -42,7 +42,7 @@ export interface Route {
   scope?: number
 }
 
-/** Name resolution, informational for the runtime. */
+/** Name resolution settings. CNI does not apply them; the runtime may. */
 export interface Dns {
   nameservers?: string[]
   domain?: string
@@ -50,8 +50,8 @@ export interface Dns {
   options?: string[]
 }
 
-// The parts that several layouts share. Encoders write keys in the order of upstream's declarations, and omit what
-// upstream omits: empty texts, empty lists, and a zero that means "not set".
+// Codecs that several layouts share. Encoders write keys in the order of upstream's declarations. Like upstream, they
+// omit empty texts, empty lists, and a zero that means "not set".
 
 const CIDR = 'an address like "192.0.2.1/24"'
 const IP = 'an address like "192.0.2.1"'
@@ -75,13 +75,13 @@ const interfaceMembers = new Map([
   ...oldInterfaceMembers,
   ...Object.entries({ mtu: count, socketPath: text, pciID: text }),
 ])
-/** Any integer is a valid index: old plugins write -1 for no interface. */
+/** The keys of an address. `interface` may be any integer, because old plugins write -1 for no interface. */
 const ipMembers = new Map(Object.entries({ interface: integer, address: cidr, gateway: ip }))
 const routeMembers = new Map(
   Object.entries({ dst: cidr, gw: ip, mtu: count, advmss: count, priority: count, table: integer, scope: integer }),
 )
 
-/** Decodes a required address with its prefix length to its normal form. Host bits stay. */
+/** Decodes a required address with its prefix length to its normal form, which keeps the host bits. */
 export function decodeCidr(from: Decoder, key: string): string {
   const text = from.text(key, normalCidr, CIDR)
   if (text === undefined) throw wrongType(from.path(key), CIDR, from.value(key))
@@ -93,7 +93,7 @@ export function decodeIp(from: Decoder, key: string): string | undefined {
   return from.text(key, normalIp, IP)
 }
 
-/** Decodes an interface of 0.3.0; keys that 1.1.0 added are ignored. */
+/** Decodes an interface of 0.3.0. Ignores keys that 1.1.0 added. */
 export function decodeOldInterface(value: JsonValue, path: () => string): Interface {
   return named(decodeObject(value, oldInterfaceMembers, path))
 }
@@ -120,7 +120,7 @@ function requireCidr(value: JsonValue, decoded: JsonObject, key: string, path: (
   return decoded
 }
 
-/** Decodes name resolution settings under the key "dns"; `{}` if absent. */
+/** Decodes the name resolution settings in the key "dns". Returns `{}` if it is absent. */
 export function decodeDns(from: Decoder): Dns {
   const object = from.object("dns")
   if (!object) return {}
@@ -170,7 +170,7 @@ export function encodeDns({ nameservers, domain, search, options }: Dns): JsonOb
   })
 }
 
-/** Returns a list if it has elements. */
+/** Returns the list, or undefined if it is empty. */
 export function nonEmpty<T>(list: readonly T[] | undefined): T[] | undefined {
   return list && list.length > 0 ? [...list] : undefined
 }

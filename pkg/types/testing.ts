@@ -1,8 +1,8 @@
-/** Helpers for tests of refusals. For tests only: the door does not export it. */
+/** Helpers for tests of refusals. `mod.ts` does not export them. */
 import { CniError } from "./error.ts"
 import type { RawNumber } from "./json.ts"
 
-/** Returns the `CniError` of `action`. Throws if there is none, and passes other exceptions on. */
+/** Returns the `CniError` that `action` throws. Throws if it throws none, and rethrows other exceptions. */
 export function refusalOf(action: () => unknown): CniError {
   try {
     action()
@@ -14,7 +14,7 @@ export function refusalOf(action: () => unknown): CniError {
 }
 
 declare global {
-  // ECMAScript 2026 "JSON.parse source text access", which TypeScript's library does not declare yet.
+  // "JSON.parse source text access" of ECMAScript 2026, which TypeScript's library does not declare yet.
   interface JSON {
     rawJSON(text: string): RawNumber
   }

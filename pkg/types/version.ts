@@ -3,15 +3,15 @@ import { CniError, Code } from "./error.ts"
 /** The released versions of the CNI specification, oldest first. */
 export const supportedVersions = ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"] as const
 
-/** The version that this suite prefers. */
+/** The newest version, which this suite prefers. */
 export const newestVersion = "1.1.0"
 
 /** Major, minor and patch level. */
 export type Version = readonly [major: number, minor: number, patch: number]
 
 /**
- * Parses one to three numbers separated by dots; missing ones are 0, and "" is 0.1.0. Signs and leading zeros are
- * accepted, as upstream. Anything else throws a `CniError` of code 6.
+ * Parses one to three numbers separated by dots. Missing numbers are 0, and "" is 0.1.0. Accepts signs and leading
+ * zeros, like upstream. Throws a `CniError` of code 6 for anything else.
  */
 export function parseVersion(text: string): Version {
   if (text === "") return [0, 1, 0]
@@ -30,8 +30,8 @@ function isNumber(text: string): boolean {
 }
 
 /**
- * Returns a negative number, zero or a positive number if version `a` is older than, equal to or newer than `b`. Throws
- * like `parseVersion`.
+ * Returns a negative number if version `a` is older than `b`, zero if they are equal, and a positive number if `a` is
+ * newer. Throws like `parseVersion`.
  */
 export function compareVersions(a: string, b: string): number {
   const [majorA, minorA, patchA] = parseVersion(a)
@@ -39,15 +39,15 @@ export function compareVersions(a: string, b: string): number {
   return majorA - majorB || minorA - minorB || patchA - patchB
 }
 
-/** Whether `version` is `minimum` or newer. Throws like `parseVersion`. */
+/** Reports whether `version` is `minimum` or newer. Throws like `parseVersion`. */
 export function atLeast(version: string, minimum: string): boolean {
   return compareVersions(version, minimum) >= 0
 }
 
-/** The layouts of a result, each named after the last version in which only the label changed. */
+/** The layouts of a result. Each is named after the newest version that uses it. */
 export type Layout = "0.2.0" | "0.4.0" | "1.1.0"
 
-/** Returns the layout of a version's results ("" is 0.1.0); `undefined` for an unknown version. */
+/** Returns the layout of a version's results ("" is 0.1.0), or `undefined` for an unknown version. */
 export function layoutOf(version: string): Layout | undefined {
   return layouts.get(version)
 }

@@ -1,5 +1,5 @@
 /**
- * How verbs handle a failed step: ADD undoes the earlier steps, DEL continues and reports all failures at the end.
+ * Handles failed steps of verbs: ADD undoes the earlier steps, and DEL continues and reports all failures at the end.
  *
  * @example
  * using undo = new Undo(call.log) // declared after the sockets it needs: `using` runs backwards

@@ -7,8 +7,8 @@ interface Step {
 }
 
 /**
- * The changes made to the host so far, each with its reverse. Leaving the scope undoes them in reverse order, unless
- * `keep()` was called: ADD is all or nothing.
+ * The changes that an ADD has made to the host, each with its reverse. At the end of the scope they are undone in
+ * reverse order, unless `keep()` was called, so that a failed ADD leaves nothing.
  */
 export class Undo implements Disposable {
   readonly #log: (line: string) => void
@@ -19,10 +19,10 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Adds the reverse of a change; `what` names the change, for the log. The call follows a change that is atomic, and
-   * precedes one that may be partial: `revert` then accepts missing objects. An atomic change whose answer may be lost
-   * is the third argument: its reverse is added when it returns, and when it throws that the answer was lost. Returns
-   * what the change returns.
+   * Adds the reverse of a change. `what` names the change in the log. For an atomic change, call it after the change.
+   * For a change that may be partial, call it before; `revert` must then accept missing objects. An atomic change whose
+   * answer may be lost is passed as `change`: its reverse is added when it returns, or when it throws an error that
+   * says that the answer was lost. Returns the result of `change`.
    */
   defer(what: string, revert: () => void): void
   defer<T>(what: string, revert: () => void, change: () => T): T
@@ -37,19 +37,19 @@ export class Undo implements Disposable {
     }
   }
 
-  /** The changes so far, in order. */
+  /** The names of the changes so far, in order. */
   get changes(): string[] {
     return this.#steps.map(({ what }) => what)
   }
 
-  /** Success: nothing is undone any more. */
+  /** Keeps all changes, after a success. */
   keep(): void {
     this.#steps.length = 0
   }
 
   /**
-   * Undoes all changes. Never throws, because that would hide the original error. A failed reverse is repeated once
-   * after all others, since the cause may be temporary, and is logged if it fails again.
+   * Undoes all changes. Never throws, because that would hide the original error. Repeats a failed reverse once after
+   * all others, because the cause may be temporary. Logs it if it fails again.
    */
   [Symbol.dispose](): void {
     const failed = takeBack(this.#steps.splice(0).reverse())
@@ -59,7 +59,7 @@ export class Undo implements Disposable {
   }
 }
 
-/** Returns the steps that failed, with their errors. */
+/** Undoes steps. Returns the steps that failed, with their errors. */
 function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
   return steps.flatMap((step) => {
     try {
@@ -71,7 +71,7 @@ function takeBack(steps: readonly Step[]): (Step & { error: unknown })[] {
   })
 }
 
-/** Whether an error, or a cause of it, says that the kernel's answer was lost. */
+/** Reports whether an error, or one of its causes, says that the kernel's answer was lost. */
 function isLost(error: unknown): boolean {
   return hasCause(error, (cause) => "isLost" in cause && cause.isLost === true)
 }
@@ -85,16 +85,16 @@ export class Failures {
   readonly #givenUp: readonly ErrnoName[]
 
   /**
-   * With `log`, logs work that was given up for lack of time (`ETIME`), or because an entry is too long for the kernel
-   * to list (`EMSGSIZE`), and does not count it as a failure: it concerns objects in a container, which are deleted
-   * with the namespace. Without `log` it counts as a failure. `others` are further errors of this kind.
+   * Without `log`, every error is a failure. With `log`, errors with `ETIME` (not enough time), `EMSGSIZE` (an entry is
+   * too long for the kernel to list) or one of `others` are only logged. They concern objects in a container, which are
+   * deleted with the namespace.
    */
   constructor(log?: (line: string) => void, others: readonly ErrnoName[] = []) {
     this.#log = log
     this.#givenUp = ["ETIME", "EMSGSIZE", ...others]
   }
 
-  /** Runs one step and keeps its error. Returns the step's value, or `undefined` when it failed. */
+  /** Runs a step and stores its error. Returns the step's value, or `undefined` if it failed. */
   attempt<T>(what: string, step: () => T): T | undefined {
     try {
       return step()
@@ -108,19 +108,22 @@ export class Failures {
     }
   }
 
-  /** Whether a step has failed so far. */
+  /** Whether a step has failed. */
   get any(): boolean {
     return this.#errors.length > 0
   }
 
-  /** Whether one of the errors is temporary, such as a lack of memory or a busy resource: the next call may succeed. */
+  /**
+   * Whether one of the errors is temporary, such as a lack of memory or a busy resource. The next call may succeed
+   * then.
+   */
   get mayPass(): boolean {
     return this.#errors.some((error) => hasCause(error, isShortage))
   }
 
   /**
-   * Throws when a step has failed: the error itself if it is the only one, else one that names them all, with code 999,
-   * or 11 when each of them will pass.
+   * Throws if a step has failed. A single error is thrown unchanged. Several become one error that names them all, with
+   * code 999, or 11 if all of them are temporary.
    */
   throwIfAny(): void {
     const [first, ...others] = this.#errors
@@ -134,7 +137,7 @@ export class Failures {
   }
 }
 
-/** Whether a condition holds for an error or one of its causes. */
+/** Reports whether a condition is true for an error or one of its causes. */
 function hasCause(error: unknown, isSo: (cause: Error) => boolean): boolean {
   for (let at = error; at instanceof Error; at = at.cause) if (isSo(at)) return true
   return false

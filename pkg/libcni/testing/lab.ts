@@ -5,7 +5,6 @@ import type { JsonObject, JsonValue } from "../../types/mod.ts"
 import type { Attachment, Network, Runtime } from "../network.ts"
 import { parseNetworkList } from "../parse.ts"
 
-/** One call that a fake plugin got. */
 export interface RecordedCall {
   readonly plugin: string
   readonly verb: string
@@ -17,7 +16,7 @@ export interface RecordedCall {
   readonly stdin: JsonObject
 }
 
-/** A fake plugin's behavior for a verb; by default it prints nothing and exits with 0. */
+/** A fake plugin's behavior for a verb. By default it prints nothing and exits with 0. */
 export interface Behaviour {
   readonly stdout?: string
   readonly stderr?: string
@@ -26,12 +25,12 @@ export interface Behaviour {
   readonly script?: string
 }
 
-/** A script for a behavior: waits while the file exists, at the latest until the lab is deleted. */
+/** Returns a script for a behavior: it waits while the file exists, but at most until the lab is deleted. */
 export function waitsWhileExists(file: string): string {
   return `while [ -e ${quote(file)} ]; do sleep 0.01; done`
 }
 
-/** A directory of its own with configurations, fake plugins that record their calls, and a result cache. */
+/** A temporary directory with configurations, fake plugins that record their calls, and a result cache. */
 export class Lab implements Disposable {
   readonly root = mkdtempSync(join(tmpdir(), "libcni-test-"))
   readonly confDir = join(this.root, "net.d")
@@ -55,7 +54,7 @@ export class Lab implements Disposable {
     }
   }
 
-  /** Installs a fake plugin. Other verbs succeed; ADD prints an empty result by default. */
+  /** Installs a fake plugin. Verbs without a behavior succeed; ADD then prints an empty result. */
   plugin(name: string, behaviours: Readonly<Record<string, Behaviour>> = {}): void {
     const cases = Object.entries<Behaviour>({ ADD: { stdout: "{}" }, ...behaviours }).map(
       ([verb, { stdout = "", stderr = "", code = 0, script = ":" }]) =>
@@ -101,13 +100,13 @@ export class Lab implements Disposable {
   }
 }
 
-/** A network of plugins, as its file would define it. */
+/** Returns a network with these plugins, as its file would define it. */
 export function networkOf(plugins: readonly JsonObject[], more: JsonObject = {}): Network {
   const list = { cniVersion: "1.1.0", name: "lab", plugins: [...plugins], ...more }
   return parseNetworkList(new TextEncoder().encode(JSON.stringify(list)))
 }
 
-/** An attachment of container "c1". */
+/** Returns an attachment of container "c1". */
 export function attachmentOf(more: Partial<Attachment> = {}): Attachment & { readonly capabilityArgs: JsonObject } {
   return {
     containerId: "c1",
@@ -119,12 +118,12 @@ export function attachmentOf(more: Partial<Attachment> = {}): Attachment & { rea
   }
 }
 
-/** A result with one address. */
+/** Returns a result with one address. */
 export function resultOf(address: string, cniVersion = "1.1.0"): JsonObject {
   return { cniVersion, ips: [{ address, ...(/^0\.[34]/.test(cniVersion) ? { version: "4" } : {}) }] }
 }
 
-/** The error that a promise ends with. */
+/** Returns the error with which a promise is rejected. */
 export async function failure(promise: Promise<unknown>): Promise<Error> {
   try {
     await promise
