@@ -10,7 +10,7 @@ const option = { kind: "object", fields: { option: word, value: word, fromArg: w
 const request = { kind: "object", fields: { option: word, skipDefault: off } } as const
 const on = { kind: "boolean", default: true } as const
 
-/** The keys of its configuration. */
+/** The keys of dhcp's configuration. */
 export const dhcpFields = {
   ipam: {
     kind: "object",
@@ -31,7 +31,7 @@ export const dhcpFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const dhcpKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`daemonSocketPath`",
@@ -108,12 +108,12 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
 
 export const DEFAULT_SOCKET = "/run/cni/dhcp.sock"
 
-/** An option of DHCPv4 has one byte for its length. */
+/** The maximum of bytes in a DHCPv4 option, whose length is one byte. */
 const OPTION_BYTES_MAX = 255
-/** A client identifier has one more byte, for its type. */
+/** The maximum of bytes in a client identifier without its type byte. */
 const CLIENT_ID_BYTES_MAX = OPTION_BYTES_MAX - 1
 
-/** Codes of options that have names in configurations, <https://www.iana.org/assignments/bootp-dhcp-parameters>. */
+/** The codes of options that have names in configurations, <https://www.iana.org/assignments/bootp-dhcp-parameters>. */
 const optionNames: Readonly<Record<string, number>> = {
   "dhcp-client-identifier": 61,
   "subnet-mask": 1,
@@ -123,26 +123,28 @@ const optionNames: Readonly<Record<string, number>> = {
   "vendor-class-identifier": 60,
 }
 const USER_CLASS = 77
-/** A configuration may set the client identifier; the client sends it in every message by itself. */
+/** The code of the client identifier. A configuration may set it, and the client sends it in every message. */
 export const CLIENT_IDENTIFIER = 61
 
-/** The default requests of upstream's plugin. */
+/** The options that upstream's plugin requests by default. */
 const upstreamRequests = [3, 1]
 /**
- * Further requests: name servers, domain, MTU, time servers, search list; RFC 2132, 3397. Classless routes come first,
- * RFC 3442.
+ * Further options that this plugin requests: name servers, domain, MTU, time servers, search list (RFC 2132, 3397).
+ * Classless routes come first (RFC 3442).
  */
 const ourRequests = [6, 15, 26, 42, 119]
 const CLASSLESS_ROUTES = 121
-/** The requests of upstream's client library when the list is empty: subnet mask, routers, domain, name servers. */
+/**
+ * The options that upstream's client library requests if the list is empty: subnet mask, routers, domain, name servers.
+ */
 const fallbackRequests = [1, 3, 15, 6]
 
-/** The configuration of one attachment, checked. */
+/** The checked configuration of one attachment. */
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
- * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key; with `lenient`, for DEL and GC, an invalid value
- * counts as absent. Like upstream, ignores text in `CNI_ARGS` that is not a pair.
+ * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key. With `lenient`, for DEL and GC, an invalid value
+ * counts as absent. Ignores text in `CNI_ARGS` that is not a pair, like upstream.
  */
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
@@ -157,26 +159,27 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
   ])
   return {
     daemonSocketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
-    /** Options of DHCPv4 to send: code, and bytes as hexadecimal digits. */
+    /** The DHCPv4 options to send: codes, and bytes as hexadecimal digits. */
     provide,
-    /** Codes of the options to request. */
+    /** The codes of the options to request. */
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
-    /** The metric of every route of the result; 0 leaves the metrics unchanged. */
+    /** The metric of all routes in the result. 0 leaves the metrics unchanged. */
     priority: ipam.priority,
     /**
-     * Whether to use the answer's name servers, domains and MTU. If false, uses the same options as upstream's plugin.
+     * Whether to use the name servers, domains and MTU of the server's answer. If false, uses the same options as
+     * upstream's plugin.
      */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
-    /** Whether to probe for an address by ARP before using it. */
+    /** Whether to probe for an address by ARP before use. */
     probe: ipam.probe,
     dhcpv6: ipam.dhcpv6,
-    /** The timeout of ADD; undefined for the daemon's default. */
+    /** The timeout of ADD in milliseconds; undefined for the daemon's default. */
     timeoutMs: ipam.timeout === undefined ? undefined : ipam.timeout * 1000,
   }
 }
 
-/** Returns the only key that a cleanup needs: the path of the daemon's socket. */
+/** Returns the path of the daemon's socket, the only key that a cleanup needs. */
 function socketOf(raw: JsonObject): JsonObject {
   const ipam = member(raw, "ipam")
   const path = isJsonObject(ipam) ? member(ipam, "daemonSocketPath") : undefined
@@ -185,7 +188,7 @@ function socketOf(raw: JsonObject): JsonObject {
 
 const none = () => []
 
-/** Returns the value of `read`; if it throws `CniError` and `lenient` is set, that of `otherwise`. */
+/** Returns the value of `read`. If it throws `CniError` and `lenient` is set, returns the value of `otherwise`. */
 function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
   try {
     return read()
@@ -196,14 +199,14 @@ function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
 }
 
 /**
- * Returns the client identifier of an attachment in hexadecimal, with its type byte. It is the same as upstream's, so
- * that a container keeps its address when a node switches suites.
+ * Returns the client identifier of an attachment in hexadecimal, with its type byte. It equals upstream's, so that a
+ * container keeps its address when a node switches suites.
  */
 export function clientIdOf(key: string): string {
   return `00${toHex(encodeUtf8(key).subarray(0, CLIENT_ID_BYTES_MAX))}`
 }
 
-/** Returns the client identifier of the configuration; undefined without one. */
+/** Returns the client identifier that the configuration sets, or undefined if it sets none. */
 export function ownClientId({ provide }: DhcpConfig): string | undefined {
   return provide.find(([code]) => code === CLIENT_IDENTIFIER)?.[1]
 }
@@ -230,7 +233,7 @@ function userClassOption(classes: readonly string[]): [number, string][] {
 function requestList(list: readonly { option: string; skipDefault: boolean }[], useOptions: boolean): number[] {
   const asked = list.flatMap(({ option }, at) => (option === "" ? [] : [optionCode(option, `ipam.request[${at}]`)]))
   const skipsDefault = list.some(({ skipDefault }) => skipDefault)
-  // RFC 3442: classless routes before routers
+  // RFC 3442 requires classless routes before routers.
   const more = useOptions ? [CLASSLESS_ROUTES, ...upstreamRequests, ...ourRequests] : upstreamRequests
   const codes = [...new Set(skipsDefault ? asked : [...asked, ...more])]
   return codes.length > 0 ? codes : fallbackRequests

@@ -16,14 +16,14 @@ export { dhcpKeyDocs } from "./config.ts"
 export { Journal, keyOf, type LeaseRecord, namespaceLives, readBootId } from "./daemon/journal.ts"
 export { DEFAULT_STATE } from "./daemon/options.ts"
 
-/** The timeout of an answer that needs no DHCP server. */
+/** The timeout for an answer without a DHCP server. */
 const PATIENCE_MS = 30_000
-/** The default timeout of a lease: longer than a daemon tries, upstream's included. */
+/** The default timeout of a lease. It is longer than the timeouts of the daemons of both suites. */
 const LEASE_PATIENCE_MS = 300_000
 
 /**
- * Address management by the DHCP servers of the container's network. A daemon on the host keeps the leases; this plugin
- * calls it.
+ * The dhcp plugin, which gets addresses from the DHCP servers of the container's network. A daemon on the host keeps
+ * the leases, and this plugin calls the daemon.
  */
 export const dhcp = definePlugin<DhcpConfig>({
   name: "dhcp",
@@ -36,13 +36,13 @@ export const dhcp = definePlugin<DhcpConfig>({
   gc: collectGarbage,
 })
 
-/** Runs this process as the plugin, or with the argument "daemon" as the daemon. */
+/** Runs this process as the plugin, or as the daemon if the argument is "daemon". */
 export function runDhcp(): never {
   return programArguments()[0] === "daemon" ? runDaemon() : runPlugin(dhcp)
 }
 
 function addDhcp(call: Call, config: DhcpConfig): Answered {
-  // The daemon gives up earlier, after the configured time, and reports a more precise reason.
+  // The daemon times out earlier, after the configured time, and reports a more precise reason.
   const patienceMs = config.timeoutMs === undefined ? LEASE_PATIENCE_MS : config.timeoutMs + PATIENCE_MS
   const reply = ask(call, config, "Allocate", patienceMs)
   using undo = new Undo(call.log)
@@ -83,8 +83,8 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
 }
 
 /**
- * Without a daemon, releases the leases here, with the daemon's journal: the end of a container must not wait for a
- * daemon.
+ * Calls the daemon to release leases. Without a daemon, releases them in this process, with the daemon's journal,
+ * because the end of a container must not wait for a daemon.
  */
 function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
   try {
@@ -96,8 +96,8 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
 }
 
 /**
- * Carries out a call of the daemon with its journal. Returns false if there is no journal. Throws code 11 if a daemon
- * holds it.
+ * Calls `act` with the daemon's service on its journal. Returns false if there is no journal. Throws code 11 if a
+ * daemon has locked it.
  */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
@@ -162,7 +162,7 @@ function noDaemon(code: number, what: string, error: NoDaemonError): CniError {
   })
 }
 
-/** Converts an error of the daemon to the text of upstream's plugin, which programs look for. */
+/** Converts an error of the daemon to the text of upstream's plugin, for which programs search. */
 function failure(method: string, error: unknown): unknown {
   if (!(error instanceof DaemonError)) return error
   const [, text = error.message, details = ""] = /^(no more tries): (.*)/s.exec(error.message) ?? []

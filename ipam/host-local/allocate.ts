@@ -22,8 +22,8 @@ import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 import type { Store } from "./store.ts"
 
 /**
- * Runs `work` on the locked store. Returns `undefined` without a store. After an error of `work` the seal stays broken,
- * so that the next session reads every file. Throws the errors of `Store.lock`.
+ * Locks the store and runs `work` on it. Returns `undefined` without a store. After an error of `work` the seal stays
+ * broken, so that the next session reads every file. Throws the errors of `Store.lock`.
  */
 export function inSession<T>(store: Store, work: (session: Session) => T): T | undefined {
   using lock = store.lock()
@@ -35,7 +35,7 @@ export function inSession<T>(store: Store, work: (session: Session) => T): T | u
 }
 
 /**
- * Owners and addresses of a locked store. Files are written before the index, so that a process killed in between
+ * The owners and addresses in a locked store. Files are written before the index. A process that is killed in between
  * leaves a broken seal, never a wrong index.
  */
 export class Session {
@@ -54,7 +54,7 @@ export class Session {
     this.#isSealed = false
   }
 
-  /** Reads all reservations again. Returns their owners. */
+  /** Reads all reservations again, and returns their owners. */
   owners(): LeaseOwner[] {
     this.#rebuild()
     return this.#index.records.list()
@@ -73,7 +73,7 @@ export class Session {
       return holder === "torn" || (holder !== undefined && isHeldBy(holder, owner))
     }
     if (!record || record.addresses.every(isHeld)) return record
-    this.#rebuild() // another program wrote into a file, or removed one while another process held the lock
+    this.#rebuild() // another program changed a file, or removed one while another process held the lock
     return this.#index.records.get(owner)
   }
 
@@ -90,7 +90,7 @@ export class Session {
     return written === undefined ? undefined : { address, written }
   }
 
-  /** Reserves the next free address of a range set. Returns `undefined` when the set is full. */
+  /** Reserves the next free address of a range set. Returns `undefined` if the set is full. */
   reserveFree(set: RangeSet, index: number, lease: PreparedLease): Reserved | undefined {
     const cursor = readCursor(this.place, index)
     for (;;) {
@@ -107,7 +107,7 @@ export class Session {
     this.#index.put(record)
   }
 
-  /** Releases an owner's addresses. Throws `SyscallError` when a file cannot be removed. */
+  /** Releases an owner's addresses. Throws `SyscallError` if a file cannot be removed. */
   release({ owner, addresses }: LeaseRecord): void {
     for (const address of addresses) this.free(address)
     this.#index.drop(owner)
@@ -122,7 +122,7 @@ export class Session {
     if (address) this.#index.set(address, false)
   }
 
-  /** Seals the index if it was written. Call it at the end. */
+  /** Seals the index if it was written. Call this at the end. */
   close(): void {
     if (!this.#isSealed && this.#index.isWritten) this.#index.attempt(() => seal(this.place))
   }
@@ -132,13 +132,13 @@ export class Session {
 export interface Request {
   readonly owner: LeaseOwner
   readonly netns: NamespaceRecord | undefined
-  /** The ranges of free addresses. A file of ranges is read under the store's lock. */
+  /** The ranges of free addresses. A file of ranges is read while the store is locked. */
   readonly ranges: RangeSource
-  /** Required addresses. */
+  /** The addresses that the container must get. */
   readonly requested: readonly Address[]
 }
 
-/** An address whose file an ADD created. */
+/** An address, and the write time of the file that an ADD created for it. */
 interface Reserved {
   readonly address: Address
   /** The write time of the file, in nanoseconds since 1970. */
@@ -152,9 +152,9 @@ export interface Granted {
 }
 
 /**
- * Reserves an address of each range set for an owner, or no address. Refuses an owner that already has addresses while
- * it may be alive. Otherwise it gets the same addresses again. Returns `undefined` without a store. Throws `CniError`
- * 999 with upstream's texts.
+ * Reserves an address of each range set for an owner, or no address at all. An owner that already has addresses is
+ * refused if it may be alive. Otherwise it gets the same addresses again. Returns `undefined` without a store. Throws
+ * `CniError` 999 with upstream's texts.
  */
 export function allocate(store: Store, lease: PreparedLease, request: Request): Granted[] | undefined {
   return inSession(store, (session) => allocateAll(session, lease, request))
@@ -238,7 +238,9 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   })
 }
 
-/** Reserves an address. If that fails, releases the addresses of dead containers, rebuilds the index, and retries. */
+/**
+ * Reserves an address. If that fails, releases the addresses of dead containers, rebuilds the index, and tries again.
+ */
 function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined): Reserved | undefined {
   const reserved = reserve()
   if (reserved) return reserved
@@ -247,7 +249,7 @@ function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined)
 }
 
 /**
- * Releases the addresses of a former container with the same owner, and returns them. Throws if that container may be
+ * Releases the addresses of an earlier container with the same owner, and returns them. Throws if that container may be
  * alive.
  */
 function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly RangeSet[]): Address[] {
@@ -272,7 +274,7 @@ function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly Rang
   return holding.addresses.flatMap((text) => parseAddress(text) ?? [])
 }
 
-/** Releases an address during undo. Logs errors, because a new error must not hide the first. */
+/** Releases an address during an undo. Logs errors, because a new error must not hide the first. */
 function giveBack(session: Session, address: Address): void {
   try {
     session.free(formatAddress(address))
@@ -287,8 +289,9 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 }
 
 /**
- * Releases the reservations of earlier boots' containers whose namespaces no longer exist, and logs them on stderr.
- * Reads every reservation, so it runs only before an ADD would be refused. `surveyStore` lists what it would release.
+ * Releases reservations from earlier boots if their containers' namespaces no longer exist, and logs this to stderr.
+ * Reads every reservation, so it runs only before an ADD would be refused. `surveyStore` returns the addresses that it
+ * would release.
  */
 function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {

@@ -33,7 +33,7 @@ const addresses = {
   default: [],
 } as const
 
-/** The keys of its configuration. */
+/** The keys of host-local's configuration. */
 export const hostLocalFields = {
   ipam: {
     kind: "object",
@@ -50,7 +50,7 @@ export const hostLocalFields = {
   runtimeConfig: { kind: "object", fields: { ips: addresses, ipRanges: rangeSets } },
 } as const satisfies Fields
 
-/** The descriptions of the keys, for the page, the schema and the manual page. */
+/** The documentation of the keys, for the page, the schema and the manual page. */
 export const hostLocalKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`ranges`",
@@ -142,12 +142,12 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
 
 const ipArgs = { IP: (value: string) => value }
 
-/** The validated configuration of host-local. */
+/** The checked configuration of host-local. */
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
 
 /**
- * Reads the configuration. Errors throw code 7 (`CNI_ARGS`: code 4), except for DEL and GC, which need only the place
- * of the reservations.
+ * Reads the configuration. Throws code 7, or code 4 for `CNI_ARGS`. For DEL and GC invalid values are not errors,
+ * because these verbs need only the directory of the reservations.
  */
 export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const directory = directoryOf(network, raw)
@@ -167,7 +167,7 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   }
   const { ipam, runtimeConfig, ...read } = parseConfig(hostLocalFields, raw)
   const { IP = "" } = args === "" ? {} : readCniArgs(args, ipArgs)
-  // By the conventions, a plugin that supports `args` ignores the same request in CNI_ARGS.
+  // By CNI's conventions, a plugin that supports `args` ignores the same request in CNI_ARGS.
   const fromArgs = read.args?.cni?.ips.length ? read.args.cni.ips : IP === "" ? [] : [readArg(IP)]
   const fromRuntime = runtimeConfig?.ips ?? []
   const requested = fromArgs.length + fromRuntime.length === 0 ? [] : parseRequested([...fromArgs, ...fromRuntime])
@@ -193,16 +193,16 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   return {
     /** The directory of this network's reservations. */
     directory,
-    /** The container gets one address of each range set. */
+    /** The sets of ranges. The container gets one address of each set. */
     rangeSets,
-    /** The addresses that the caller requests, without duplicates. */
+    /** The addresses that the runtime requests, without duplicates. */
     requested,
     routes: parseRoutes(raw),
-    /** A file in the format of resolv.conf(5) to report as `dns`. */
+    /** The path of a file in the format of resolv.conf(5), whose content becomes `dns` in the result. */
     resolvConf: ipam.resolvConf || undefined,
     /**
-     * The file with the ranges that the cluster assigned to this node. `rangeSets` is then empty, and ADD reads the
-     * file under the store's lock.
+     * The path of the file with the ranges that the cluster assigned to this node. `rangeSets` is then empty, and ADD
+     * reads the file while the store is locked.
      */
     rangesFile,
   }
@@ -224,7 +224,7 @@ function directoryOf({ name }: NetworkConfig, raw: JsonObject): string {
   return `${parent.endsWith("/") ? parent.slice(0, -1) : parent}/${name}`
 }
 
-/** Returns the requested addresses of all sources. Ignores their prefix lengths. */
+/** Returns the requested addresses from all sources, without their prefix lengths. */
 function parseRequested(texts: readonly string[]): Address[] {
   const requested = new Map<string, Address>()
   for (const written of texts) {
@@ -253,7 +253,9 @@ function isDigit(char: number): boolean {
   return char >= 0x30 && char <= 0x39
 }
 
-/** Throws for several addresses of a family in a version below 0.3.0, whose result can have only one of each. */
+/**
+ * Throws for several addresses of one family in a version below 0.3.0, because such a result can have only one of each.
+ */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++
@@ -265,7 +267,7 @@ function checkFamilies(sets: readonly RangeSet[], version: string): void {
   )
 }
 
-/** Returns the routes for the result as they are written. */
+/** Returns the routes as written in the configuration, for the result. */
 function parseRoutes(raw: JsonObject): Route[] {
   const ipam = member(raw, "ipam")
   const routes = isJsonObject(ipam) ? member(ipam, "routes") : undefined

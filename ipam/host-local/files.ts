@@ -1,7 +1,7 @@
 import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import * as libc from "../../pkg/libc/mod.ts"
 
-/** The directories of a store. */
+/** The directories of a store, and access to its files. */
 export interface StorePlace {
   readonly files: Files
   /** The network's directory: `<dataDir>/<network>`. */
@@ -10,7 +10,7 @@ export interface StorePlace {
   log(line: string): void
 }
 
-/** The system calls of the store. Tests replace them to end a process or to fill the disk at any call. */
+/** The system calls of the store. Tests replace them to simulate a kill or a full disk at any call. */
 export const kernelFiles = {
   createFile: libc.createFile,
   link: libc.link,
@@ -33,7 +33,7 @@ export const kernelFiles = {
 export type Files = typeof kernelFiles
 
 /**
- * Returns the text of a small file, truncated at the length of `buffer`, which exceeds any reservation, cursor or seal.
+ * Returns the text of a small file, truncated to the length of `buffer`. Any reservation, cursor or seal is shorter.
  * Never blocks on a pipe. Throws `SyscallError`.
  */
 export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
@@ -41,7 +41,7 @@ export function readSmall(files: Files, path: string, buffer = new Uint8Array(40
   return decodeUtf8(buffer.subarray(0, files.read(file.fd, buffer)))
 }
 
-/** Writes a small file in place, so that its text is never missing. Does not sync it. */
+/** Writes a small file in place, so that it never lacks its text. Does not sync it. */
 export function writeSmall(files: Files, path: string, text: string): void {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.WriteOnly | libc.Open.Create, 0o600))
   const bytes = encodeUtf8(text)
@@ -49,7 +49,7 @@ export function writeSmall(files: Files, path: string, text: string): void {
   files.truncate(file.fd, bytes.length)
 }
 
-/** Returns the result of `attempt`, or `undefined` if the file does not exist. */
+/** Returns the result of `attempt`, or `undefined` if it fails because a file does not exist. */
 export function ifPresent<T>(attempt: () => T): T | undefined {
   return libc.unlessErrno(attempt, "ENOENT")
 }

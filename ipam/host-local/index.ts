@@ -6,8 +6,8 @@ import type { Address } from "./ranges.ts"
 import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
 /**
- * Makes look-ups in a store cheap: a record for each owner, and a bitmap of the taken addresses. It is a cache of the
- * reservations' files. If it cannot be written, the next call reads all files.
+ * The index of a store, which makes searches fast: a record for each owner, and a bitmap of the taken addresses. It is
+ * a cache of the reservations' files. If it cannot be written, the next call reads all files.
  */
 export class Index {
   readonly #files: Files
@@ -16,7 +16,7 @@ export class Index {
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
   /**
-   * Whether the bitmap is being rebuilt. Words that are not in memory then count as empty, even if the file has them.
+   * Whether the bitmap is being rebuilt. Pages that are not in memory then count as empty, even if they are on disk.
    */
   #isNew = false
   #isWritten = true
@@ -27,7 +27,7 @@ export class Index {
     this.records = new Owners(files, directory)
   }
 
-  /** Whether the disk has the state of this object. */
+  /** Whether the index on disk equals this object. */
   get isWritten(): boolean {
     return this.#isWritten
   }
@@ -65,19 +65,19 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Clears the bitmap, also for words that are only on disk. `note` and `writePages` must follow. */
+  /** Clears the bitmap, including pages that are only on disk. Call `note` and `writePages` after it. */
   clear(): void {
     this.#isNew = true
     this.#pages.clear()
   }
 
-  /** Marks an address as taken or free in memory only. */
+  /** Marks an address as taken or free, only in memory. */
   note(address: Address, taken: boolean): void {
     const { page, bit } = placeOf(address)
     mark(this.#page(page), bit, taken)
   }
 
-  /** Replaces the bitmap on disk with the noted one. `names` are the present files of the index. */
+  /** Replaces the bitmap on disk with the one in memory. `names` are the current files of the index. */
   writePages(names: readonly string[]): void {
     for (const [name, page] of this.#pages) this.#writePage(name, page, 0)
     for (const name of names) {
@@ -86,17 +86,17 @@ export class Index {
     }
   }
 
-  /** Replaces the records file by file, see `Owners`. */
+  /** Replaces the records file by file; see `Owners`. */
   replaceRecords(names: readonly string[], numbers: Iterable<number>, renew: Renew): void {
     this.records.replaceAll(new Set(names), numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
-  /** Makes the next call rebuild the index, because the index cannot represent a file. */
+  /** Makes the next call rebuild the index. For a file that the index cannot represent. */
   distrust(): void {
     this.#isWritten = false
   }
 
-  /** Writes to the disk if possible. */
+  /** Calls `write`. If that fails, the next call rebuilds the index. */
   attempt(write: () => void): void {
     try {
       write()
@@ -109,7 +109,7 @@ export class Index {
   #page(name: string): Uint8Array {
     const known = this.#pages.get(name)
     if (known) return known
-    const page = new Uint8Array(pageBytes) // a file may be shorter: the rest is free
+    const page = new Uint8Array(pageBytes) // a file may be shorter; its missing bits are free addresses
     if (!this.#isNew) {
       ifPresent(() => {
         using file = new FileDescriptor(this.#files.open(`${this.#directory}/${name}`, Open.ReadOnly))
@@ -130,14 +130,14 @@ export class Index {
   }
 }
 
-/** The size of one page of the bitmap: a bit for each of 32768 addresses, set for taken addresses. */
+/** The size of a page of the bitmap in bytes. It has a bit for each of 32768 addresses, set for taken addresses. */
 export const pageBytes = 4096
 
 const bitsPerPage = BigInt(pageBytes * 8)
 
-/** The place of an address in the bitmap. */
+/** The position of an address in the bitmap. */
 export interface Place {
-  /** "used-4-1e002": family and number of the page. */
+  /** The file of the page: "used-4-1e002" has the family and the number. */
   readonly page: string
   /** The first address of the page. */
   readonly start: bigint
@@ -150,7 +150,7 @@ export function placeOf({ family, value }: Address): Place {
   return { page: `used-${family === AF_INET ? 4 : 6}-${number.toString(16)}`, start, bit: Number(value - start) }
 }
 
-/** Marks an address of a page. Returns the index of its byte. */
+/** Marks an address in a page. Returns the index of the changed byte. */
 export function mark(page: Uint8Array, bit: number, taken: boolean): number {
   const at = bit >> 3
   const mask = 1 << (bit & 7)

@@ -8,22 +8,25 @@ import { type Address, capacityOf, formatRangeSet, isKeptBack, parseAddress, typ
 import type { Store } from "./store.ts"
 import { surveyStore } from "./survey.ts"
 
-/** One taken address, for display and tools. */
+/** A taken address, for display and tools. */
 export interface Lease {
   readonly address: string
-  /** The owner of the reservation; "torn" for an empty file, "foreign" for a file that is not a reservation. */
+  /** The owner of the reservation. "torn" for an empty file, "foreign" for a file that is not a reservation. */
   readonly holder: LeaseOwner | "torn" | "foreign"
   /** The write time of the file, in milliseconds since 1970. */
   readonly writtenMs: number
-  /** The path of the container's network namespace, and whether it still exists. Absent if it was not recorded. */
+  /**
+   * The path of the container's network namespace, and whether that namespace still exists. Absent if it was not
+   * recorded.
+   */
   readonly netns?: { path: string; exists: boolean }
-  /** Absent for files that are not reservations. */
+  /** The state of the owner. Absent for files that are not reservations. */
   readonly liveness?: Liveness
-  /** Whether an ADD reclaims it before it is refused. */
+  /** Whether an ADD would release the address before it fails for lack of addresses. */
   readonly reclaimable: boolean
 }
 
-/** Returns the networks with reservations under a `dataDir`: every directory with a lock file. */
+/** Returns the networks with reservations in a `dataDir`: every directory with a lock file. */
 export function listNetworks(dataDir: string, files: Files = kernelFiles): string[] {
   const names = ifPresent(() => files.readDirectory(dataDir)) ?? []
   return names.filter((name) => {
@@ -36,21 +39,21 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
   })
 }
 
-/** Returns every taken address of a network, by file name. Reads one directory without locking, and no file. */
+/** Returns the taken addresses of a network, by file name. Reads one directory without a lock, and no files. */
 export function takenAddresses({ files, directory }: Store): string[] {
-  return ifPresent(() => Array.from(listAddresses(files, directory), ([name]) => name)) ?? [] // no store
+  return ifPresent(() => Array.from(listAddresses(files, directory), ([name]) => name)) ?? [] // there is no store
 }
 
-/** Returns every taken address of a network with its container. Reads without locking and changes nothing. */
+/** Returns the taken addresses of a network, each with its container. Reads without a lock and changes nothing. */
 export function listLeases(store: Store): Lease[] {
   const { files, directory } = store
   const taken: { address: string; holder: Lease["holder"] }[] = []
   const found = ifPresent(() => surveyStore(store, (_, address, holder) => taken.push({ address, holder })))
-  if (!found) return [] // no store
+  if (!found) return [] // there is no store
   const records = new Map(found.records.flatMap((record) => record.addresses.map((address) => [address, record])))
   return taken.flatMap(({ address, holder }) => {
     const written = ifPresent(() => files.stat(`${directory}/${address}`).modified)
-    if (written === undefined) return [] // removed just now
+    if (written === undefined) return [] // removed in the meantime
     const reclaimable = found.reclaimable.has(address)
     const lease = { address, holder, writtenMs: Number(written / 1_000_000n), reclaimable }
     const record = typeof holder === "object" ? records.get(address) : undefined
@@ -61,9 +64,9 @@ export function listLeases(store: Store): Lease[] {
 }
 
 /**
- * Checks whether ADD can succeed: the store accepts new files, and each range set has addresses. Throws code 50. A full
- * range set is only a line on stderr, because runtimes take an error for a node without network and then do not start
- * even containers that have an address.
+ * Checks whether ADD can succeed: the store accepts new files, and each range set has free addresses. Throws code 50. A
+ * full range set is only logged to stderr. Runtimes take an error for a node without network, and then start no
+ * containers, even those that have an address.
  */
 export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
   const refusal = `Cannot reserve addresses in "${store.directory}"`
@@ -76,7 +79,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
     throw new CniError(Code.PluginNotAvailable, refusal, { cause: error })
   }
   const taken = Array.from(listAddresses(store.files, store.directory), ([, address]) => address)
-  let reclaimable: readonly Address[] | undefined // needed only for a full set, because it reads every reservation
+  let reclaimable: readonly Address[] | undefined // only for a full set, because this reads every reservation
   for (const [index, set] of rangeSets.entries()) {
     const name = `range set ${index} (${formatRangeSet(set)})`
     if (usageOf(set, taken).used < capacityOf(set)) continue
@@ -92,7 +95,9 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   }
 }
 
-/** Returns the use of a range set: assigned addresses, reclaimable ones among them, and the total. */
+/**
+ * Returns the use of a range set: the number of assigned addresses, how many of them are reclaimable, and the total.
+ */
 export function usageOf(
   set: RangeSet,
   taken: readonly Address[],

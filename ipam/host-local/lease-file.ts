@@ -6,18 +6,18 @@ import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 /** The owner of a reservation. */
 export interface LeaseOwner {
   readonly containerId: string
-  /** "" in reservations from before 2019, which apply to all interfaces of a container. */
+  /** The interface. "" in reservations from before 2019, which apply to all interfaces of a container. */
   readonly ifName: string
 }
 
-/** Returns the content of a reservation's file in upstream's format, byte for byte. */
+/** Returns the content of a reservation's file, exactly as upstream writes it. */
 export function formatOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? containerId.trim() : `${containerId.trim()}\r\n${ifName}`
 }
 
 /**
- * Reads the file of a reservation. "torn": empty, or with zero bytes at the end, as after a power cut. "foreign":
- * another format, such as an operator's note.
+ * Parses the content of a reservation's file. Returns "torn" if it is empty or ends with zero bytes, as after a power
+ * cut. Returns "foreign" for another format, such as an administrator's note.
  */
 export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   const trimmed = text.trim()
@@ -27,7 +27,8 @@ export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
 }
 
 /**
- * Whether a reservation of `holder` belongs to `owner`: by container and interface, or an old one by container only.
+ * Reports whether a reservation of `holder` belongs to `owner`: by container and interface, or by container only for
+ * one in the old format.
  */
 export function isHeldBy(holder: LeaseOwner | "torn" | "foreign", owner: LeaseOwner): boolean {
   if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
@@ -39,10 +40,13 @@ export function describeOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
-/** The source of the tool that errors recommend. A node may lack it, because no plugin needs it. */
+/** The way to install the tool that errors recommend. A node may lack it, because no plugin needs it. */
 export const toolHint = '("cni install --tool-dir" installs "cni")'
 
-/** Returns the addresses that have a file, by their text. Names other than the canonical one are not reservations. */
+/**
+ * Returns the addresses that have a file, with their text. A file name that is not the canonical text of an address is
+ * not a reservation.
+ */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
   for (const name of files.readDirectory(directory)) {
     const address = parseAddress(name)
@@ -50,7 +54,7 @@ export function* listAddresses(files: Files, directory: string): Iterable<[strin
   }
 }
 
-/** Reads the owner from the file of an address. Returns `undefined` if the file does not exist. */
+/** Reads the owner from an address's file. Returns `undefined` if the file does not exist. */
 export function readHolder(
   files: Files,
   directory: string,
@@ -66,15 +70,17 @@ export function readHolder(
   }
 }
 
-/** `O_TMPFILE`, an unnamed file, on x86-64 and on arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`. */
+/**
+ * `O_TMPFILE`, for an unnamed file, on x86-64 and on arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`.
+ */
 export const unnamed = [0o20200000, 0o20040000]
 
-/** Returns the prefix of an owner's draft names. In an empty draft it is the only trace of the owner. */
+/** Returns the prefix of an owner's drafts. In the name of an empty draft it is the only trace of the owner. */
 export function draftPrefix({ containerId, ifName }: LeaseOwner): string {
   return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
-/** The prepared file of a reservation. Disposal deletes the draft, but not the names that it was given. */
+/** The prepared file of a reservation. Disposal deletes the draft, but not the reservations that `take` made of it. */
 export class PreparedLease implements Disposable {
   readonly #path: string
   readonly #owner: LeaseOwner
@@ -83,7 +89,7 @@ export class PreparedLease implements Disposable {
   readonly #files: Files
   readonly #isDurable: boolean
 
-  /** `isDurable`: sync each file before the next step. */
+  /** With `isDurable`, syncs each file before the next step. */
   constructor(files: Files, path: string, owner: LeaseOwner, isDurable: boolean) {
     this.#files = files
     this.#isDurable = isDurable
@@ -93,10 +99,10 @@ export class PreparedLease implements Disposable {
   }
 
   /**
-   * Makes the file the reservation of a path. Returns its write time in nanoseconds since 1970, or `undefined` if the
+   * Makes the draft the reservation at a path. Returns its write time in nanoseconds since 1970, or `undefined` if the
    * path exists. The file appears complete, as a hard link. If the file system has no hard links (vfat, some network
-   * and overlay mounts), it is created exclusively, like upstream's. An empty file after a crash is then repaired like
-   * any torn file. Throws `SyscallError`, and nothing was created.
+   * and overlay mounts), creates a new file exclusively, like upstream. If a crash leaves that file empty, it is
+   * repaired like any torn file. If this throws `SyscallError`, it has created nothing.
    */
   take(path: string): bigint | undefined {
     try {
@@ -134,7 +140,7 @@ export class PreparedLease implements Disposable {
     try {
       this.#files.unlink(this.#path)
     } catch {
-      // A rebuild of the index removes it with other abandoned drafts.
+      // A rebuild of the index removes the draft with other abandoned drafts.
     }
   }
 }

@@ -2,12 +2,12 @@ import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, readSmall, type StorePlace } from "./files.ts"
 import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 
-/** Returns the ID of this boot. No process survives its boot. */
+/** Returns the ID of this boot. No process survives a boot. */
 export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Reports whether the path of a recorded namespace is still that namespace. True for an unreadable path. */
+/** Reports whether a recorded namespace is still at its path. Returns true if the path cannot be read. */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = files.stat(path)
@@ -17,18 +17,21 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/** The state of an owner. Addresses of dead owners may go to others, those of lost ones only to the same owner. */
+/**
+ * The state of an owner. Addresses of a dead owner may be given to others; those of a lost owner only to the same
+ * owner.
+ */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**
- * The provable state of a reservation's owner.
+ * Returns the state of a reservation's owner, as far as it can be proved.
  *
- * - "dead": it was made in an earlier boot, and its namespace does not exist either.
- * - "lost": its namespace is no longer at its path, or it was made in an earlier boot: another container of that name
- *   replaces it. A program might still have the namespace open.
- * - "alive": anything else, also when the files were written after the record was, or when other hosts share the store.
+ * - "dead": the reservation is from an earlier boot, and the owner's namespace does not exist.
+ * - "lost": the namespace is no longer at its path, or the reservation is from an earlier boot. A new container of that
+ *   name replaces the owner. A program might still have the namespace open.
+ * - "alive": anything else. Also if the files are newer than the record, or if other hosts share the store.
  *
- * `isHere`: whether its namespace exists.
+ * `isHere` says whether the namespace exists.
  */
 export function livenessOf(
   { files, directory, bootId }: StorePlace,
@@ -41,7 +44,7 @@ export function livenessOf(
   return isOld && !isHere ? "dead" : "lost"
 }
 
-/** Whether the reservation is the recorded one, and not a later one of the same owner. */
+/** Reports whether the reservation is the recorded one, and not a later one of the same owner. */
 function isUnchanged(files: Files, directory: string, { addresses, written }: LeaseRecord): boolean {
   try {
     return addresses.every((address, at) => files.stat(`${directory}/${address}`).modified === written[at])
@@ -52,15 +55,15 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
 }
 
 /**
- * Whether the owner of a reservation ended with an earlier boot, as by a power cut. A torn reservation of that boot is
- * free. False if other hosts, whose boots are unknown, use the store.
+ * Reports whether the owner of a reservation ended with an earlier boot, for example by a power cut. A torn reservation
+ * of that boot is free. Returns false if other hosts use the store, because their boots are unknown.
  */
 export function isEnded({ files, directory, bootId }: StorePlace, { bootId: recorded, netns }: LeaseRecord): boolean {
   const isHere = netns !== undefined && namespaceExists(files, netns)
   return recorded !== bootId && !isHere && !isShared(files, directory)
 }
 
-/** Whether other hosts, with their own boots and namespaces, can write to the directory. */
+/** Reports whether other hosts, with their own boots and namespaces, can write to the directory. */
 export function isShared(files: Files, directory: string): boolean {
   try {
     return !ownTypes.has(files.fileSystemType(directory))
@@ -71,8 +74,8 @@ export function isShared(files: Files, directory: string): boolean {
 }
 
 /**
- * Local file systems, by their numbers in <linux/magic.h>. After a power cut a file is complete, empty, or ends with
- * zeros. It never contains older data of its blocks.
+ * Local file systems, by their numbers in <linux/magic.h>. After a power cut a file on them is complete, empty, or ends
+ * with zeros. It never contains older data of its blocks.
  */
 const ownTypes: ReadonlySet<number> = new Set([
   0xef53, // ext2, ext3, ext4
@@ -84,12 +87,12 @@ const ownTypes: ReadonlySet<number> = new Set([
   0x24051905, // ubifs
   0x01021994, // tmpfs
   0x858458f6, // ramfs
-  0x794c7630, // overlay: writes go to one of the others
+  0x794c7630, // overlay, which writes to one of the others
 ])
 
 /**
- * Whether the addresses of an owner may be given to others, because it is dead. Reservations in the old format, for a
- * whole container, are left to GC.
+ * Reports whether the addresses of an owner may be given to others, because the owner is dead. Returns false for
+ * reservations in the old format, which are for a whole container: GC removes them.
  */
 export function isReclaimable(place: StorePlace, record: LeaseRecord): boolean {
   const isOld = record.bootId !== place.bootId

@@ -17,21 +17,22 @@ import {
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { ifPresent } from "./files.ts"
 
-/** The default timeout of the lock: half a minute is a hundred times as long as a holder needs. */
+/** The default timeout for the lock: half a minute, a hundred times as long as a process needs the lock. */
 const defaultDeadlineMs = 30_000
 
-/** The interval of attempts without a wake-up, because upstream unlocks some time before it closes the file. */
+/** The interval of attempts without an event, because upstream unlocks some time before it closes the file. */
 const lookAgainMs = 20
 
-/** The locks for which this process has timed out. */
+/** The paths of locks for which this process has timed out. */
 const inVain = new Set<string>()
 
 /**
- * Takes the store's lock, the same flock(2) on the same file as upstream's, and holds it until disposal. The kernel
- * releases it when the holder dies. Returns `undefined` if the store's directory does not exist.
+ * Locks the store until disposal, with flock(2) on the same file as upstream. The kernel releases the lock when the
+ * process ends. Returns `undefined` if the store's directory does not exist.
  *
- * Waits until a holder closes the file (inotify), without sleeping. After a timeout throws code 11 that names the
- * holder's process and program. A process times out only once: the undo of its ADD only tries the lock.
+ * Waits with inotify until another process closes the file, without sleeping. After a timeout, throws code 11 with the
+ * process and program that has the lock. A process times out only once: the undo of its ADD then tries the lock without
+ * waiting.
  */
 export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
   const path = `${directory}/lock`
@@ -48,14 +49,17 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
       file[Symbol.dispose]()
       throw error
     }
-    file[Symbol.dispose]() // the lock file was removed: newer processes lock another one
+    file[Symbol.dispose]() // the lock file was removed, and newer processes lock another one
   }
 }
 
-/** The timeout of STATUS for the lock: many times as long as all calls of a burst hold it. */
+/** The timeout of STATUS for the lock: many times as long as all calls of a burst need it. */
 const statusDeadlineMs = 5_000
 
-/** Throws code 11 that names the holder's process if the store's lock stays held, because an ADD would time out. */
+/**
+ * Throws code 11 with the process that has the store's lock if the lock does not become free, because an ADD would time
+ * out.
+ */
 export function requireLockable(directory: string, deadlineMs = statusDeadlineMs): void {
   lockStore(directory, deadlineMs)?.[Symbol.dispose]()
 }
@@ -78,18 +82,21 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   }
 }
 
-/** Creates a watch. A user has a limited number of watches. Without one the lock is tried every millisecond. */
+/**
+ * Returns a watch of a path, or undefined if the user's limit of watches is reached. Without one the lock is tried
+ * every millisecond.
+ */
 function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }
 
-/** Reports whether the path is still that of the open file. */
+/** Reports whether an open file is still at the path. */
 function isStill(path: string, fd: Fd): boolean {
   const [named, opened] = [ifPresent(() => stat(path)), statOpen(fd)]
   return named?.inode === opened.inode && named.device === opened.device
 }
 
-/** Returns the holder of the lock from /proc/locks: "process 4711 (host-local)". */
+/** Returns the process that has the lock, from /proc/locks: "process 4711 (host-local)". */
 function holderOf(path: string): string {
   try {
     const { inode } = stat(path)

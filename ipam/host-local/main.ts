@@ -20,7 +20,10 @@ export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }
 
-/** Address management in files of this host: one address from each range set, for as long as the container lives. */
+/**
+ * The host-local plugin: a container has one address of each range set until its DEL. The reservations are files on
+ * this host.
+ */
 export const hostLocal = definePlugin<HostLocalConfig>({
   name: "host-local",
   fields: hostLocalFields,
@@ -46,7 +49,7 @@ function addHostLocal(call: Call, config: HostLocalConfig): Answered {
 }
 
 function checkHostLocal(call: Call, { directory, rangeSets }: HostLocalConfig): void {
-  // The file may no longer have the container's range, so CHECK only looks up the container's address.
+  // The file may no longer have the container's range, so CHECK looks only at the container's address.
   const store = new Store({ directory, log: call.log })
   checkReservation(store, leaseOwnerOf(call), rangeSets, call.network.prevResult?.ips ?? [])
 }
@@ -55,7 +58,7 @@ function deleteHostLocal(call: Call, { directory }: HostLocalConfig): void {
   const hasStore = release(new Store({ directory, log: call.log }), leaseOwnerOf(call))
   const given = call.network.prevResult?.ips.map(({ address }) => address) ?? []
   if (hasStore || given.length === 0) return
-  // No error: without the file nothing needs cleanup, and a container must not stay undeletable because of it.
+  // This is not an error: without the file nothing needs a cleanup, and a container must remain deletable.
   call.log(
     `DEL released nothing: "${directory}" does not exist. If a mount hides it, the addresses of ` +
       `${describeOwner(leaseOwnerOf(call))} (${given.join(", ")}) stay reserved: see "cni ipam ls" and "cni ipam release" ${toolHint}`,
@@ -71,7 +74,7 @@ function requireAddresses(call: Call, config: HostLocalConfig): void {
   )
 }
 
-/** Returns the range sets of a configuration for tools, or none if a file of ranges is unusable. */
+/** Returns the range sets of a configuration for tools. Returns none if the file of ranges is unusable. */
 export function knownRangeSets(config: HostLocalConfig): readonly RangeSet[] {
   try {
     return rangeSetsOf(config)
@@ -104,7 +107,7 @@ function readResolvConf(path: string): Dns {
 }
 
 /**
- * Reads the name servers, domain, search list and options of resolv.conf(5). Does not check values, and ignores other
+ * Parses the name servers, domain, search list and options of resolv.conf(5). Does not check values, and ignores other
  * keywords.
  */
 export function parseResolvConf(text: string): Dns {

@@ -19,7 +19,8 @@ export function readCursor({ files, directory }: StorePlace, index: number): Add
 }
 
 /**
- * Records the last assigned address of range set `index`. Only logs a failure, which makes addresses be reused sooner.
+ * Writes the last assigned address of range set `index`. Only logs a failure, which makes released addresses be reused
+ * sooner.
  */
 export function writeCursor({ files, directory, log }: StorePlace, index: number, address: Address): void {
   try {
@@ -34,8 +35,8 @@ function cursorPath(directory: string, index: number): string {
 }
 
 /**
- * Returns the next address to assign: the first free one after the cursor, which is the last assigned address.
- * Continues through all ranges of the set and around to the cursor itself, so that a freed address is reused as late as
+ * Returns the next address to assign: the first free one after the cursor, which is the last assigned address. Searches
+ * all ranges of the set and then from the beginning up to the cursor, so that a released address is reused as late as
  * possible. Without a cursor in the set, starts at the first range. Returns `undefined` if the set is full.
  */
 export function nextAddress(set: RangeSet, cursor: Address | undefined, index: Index): Address | undefined {
@@ -50,7 +51,7 @@ export function nextAddress(set: RangeSet, cursor: Address | undefined, index: I
   return undefined
 }
 
-/** Returns the set as intervals of addresses in search order. An interval may be empty. */
+/** Returns the addresses of a set as intervals in search order. An interval may be empty. */
 function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
   const before: [Address, Address][] = []
   const after: [Address, Address][] = []

@@ -5,31 +5,31 @@ import { CniError, Code, isJsonObject, type JsonValue, messageOf } from "../../p
 import { parseRangeSets, type RangeSet } from "./ranges.ts"
 
 /**
- * The directory in which `cni-agent` writes the ranges of this node: a file for each network,
+ * The directory in which `cni-agent` writes the ranges of this node. Each network has a file,
  * `/run/cni/ranges/NETWORK.json`.
  */
 export const RANGES_DIRECTORY = "/run/cni/ranges"
 
-/** In bytes. A file has about 150, and one read(2) reads it. */
+/** The maximum size of a file in bytes. A file has about 150 bytes, and one read(2) reads it. */
 const FILE_MAX = 4096
 
-/** The ranges that the cluster assigned to this node: the file of `ipam.rangesFile`. */
+/** The ranges that the cluster assigned to this node, from the file of `ipam.rangesFile`. */
 export interface NodeRanges {
   readonly version: 1
   /** The name of the Node object. */
   readonly node: string
   /**
-   * The node's prefixes, at most one per family, or empty if the Node object has none. A container gets an address of
-   * each.
+   * The node's prefixes, at most one per family. Empty if the Node object has none. A container gets an address of each
+   * prefix.
    */
   readonly ranges: readonly string[]
-  /** Former ranges of the node, from which containers may still have addresses. */
+  /** Earlier ranges of the node. Containers may still have addresses of them. */
   readonly former: readonly string[]
 }
 
 /**
- * Reads the file of a node's ranges, or returns undefined without one. Throws code 11 for a file of another kind, and
- * code 5 if users other than root can change its directory.
+ * Reads the file with a node's ranges. Returns undefined if it does not exist. Throws code 11 for a file of another
+ * kind, and code 5 if users other than root can change its directory.
  */
 export function findNodeRanges(path: string): NodeRanges | undefined {
   using file = FileDescriptor.find(path)
@@ -44,18 +44,18 @@ export function findNodeRanges(path: string): NodeRanges | undefined {
   }
 }
 
-/** The place of a configuration's ranges: the configuration itself, or a file. */
+/** The ranges of a configuration, or the path of the file that has them. */
 export interface RangeSource {
   readonly rangeSets: readonly RangeSet[]
   readonly rangesFile: string | undefined
 }
 
-/** Returns the ranges of a configuration: its own, or those of its file. Throws code 11 for a file without ranges. */
+/** Returns the ranges of a configuration, or those in its file. Throws code 11 if the file has no ranges. */
 export function rangeSetsOf({ rangeSets, rangesFile }: RangeSource): readonly RangeSet[] {
   return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
 }
 
-/** Returns the range sets of a file, one for each prefix. Throws code 11 if it has no range yet. */
+/** Returns the range sets of a file, one for each prefix. Throws code 11 if the file has no ranges yet. */
 export function nodeRangeSets(path: string): RangeSet[] {
   const file = findNodeRanges(path)
   if (file === undefined) throw refuse(path, 'it does not exist; "cni-agent run" writes it once this node has a range')
@@ -79,7 +79,7 @@ function isTexts(value: JsonValue | undefined): value is string[] {
   return Array.isArray(value) && value.every((one) => typeof one === "string")
 }
 
-/** Returns an error with code 11, try again later, because the agent may write the file at any time. */
+/** Returns an error with code 11 (try again later), because the agent may write the file at any time. */
 function refuse(path: string, reason: string, cause?: unknown): CniError {
   return new CniError(Code.TryAgainLater, `Cannot use the ranges of "${path}": ${reason}`, { cause })
 }

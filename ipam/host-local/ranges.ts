@@ -10,14 +10,14 @@ import {
   parseIp,
 } from "../../pkg/types/mod.ts"
 
-/** An IP address as a number, so that arithmetic is the same for both families. */
+/** An IP address as a number. Arithmetic is then the same for both families. */
 export interface Address {
   readonly family: Family
   /** The bits in network order: 10.0.0.1 is 0x0a000001n. */
   readonly value: bigint
 }
 
-/** Reads an address, or returns `undefined` for other text. */
+/** Parses an address. Returns `undefined` for any other text. */
 export function parseAddress(text: string): Address | undefined {
   const ip = parseIp(text)
   return ip && addressOf(ip)
@@ -30,8 +30,8 @@ function addressOf(ip: Uint8Array): Address {
 }
 
 /**
- * Returns four bytes as a number. Does not use `DataView`, whose separate buffer is slow for the ten thousand addresses
- * of an agent.
+ * Returns four bytes as a number. Does not use `DataView`, because its separate buffer makes it slow for the ten
+ * thousand addresses of an agent.
  */
 function wordAt(bytes: Uint8Array, at: number): number {
   let word = 0
@@ -54,7 +54,7 @@ export function formatAddress({ family, value }: Address): string {
   return formatIp(ip)
 }
 
-/** Returns the address at a distance of `step`. */
+/** Returns the address that is `step` addresses away. */
 export function offset({ family, value }: Address, step: bigint): Address {
   return { family, value: value + step }
 }
@@ -63,24 +63,24 @@ export function isSameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value
 }
 
-/** Whether an address is between two others of the same family, ends included. */
+/** Reports whether an address is between two others of the same family, which are included. */
 export function isBetween({ family, value }: Address, first: Address, last: Address): boolean {
   return family === first.family && value >= first.value && value <= last.value
 }
 
-/** Addresses to assign in one subnet, `start` to `end` inclusive. */
+/** The addresses to assign in one subnet: from `start` to `end`, which are included. */
 export interface Range {
-  /** As written: "10.1.0.0/24" */
+  /** The subnet as written: "10.1.0.0/24". */
   readonly subnet: string
   readonly prefix: number
   readonly start: Address
   readonly end: Address
   readonly gateway: Address
-  /** The addresses of a subnet that no host may have: for IPv4 the network and the broadcast address. */
+  /** The addresses of a subnet that no host may have: for IPv4 the network address and the broadcast address. */
   readonly reserved: readonly Address[]
 }
 
-/** Ranges of one family. An attachment gets one address of them. */
+/** Ranges of one family. A container gets one address of a set. */
 export type RangeSet = readonly Range[]
 
 /** A range as written in a configuration. */
@@ -92,8 +92,9 @@ export interface RangeText {
 }
 
 /**
- * Reads and checks the range sets: subnets without host bits and large enough, starts and ends inside, one family per
- * set, no overlaps. Throws code 7 that names the set, the range, and the place of the set by `keys`.
+ * Parses and checks the range sets: subnets have no host bits and enough addresses, starts and ends are inside, a set
+ * has one family, and ranges do not overlap. Throws code 7 with the set, the range, and the set's configuration key
+ * from `keys`.
  */
 export function parseRangeSets(sets: readonly (readonly RangeText[])[], keys: readonly string[] = []): RangeSet[] {
   const read: RangeSet[] = []
@@ -123,7 +124,10 @@ export function rangeOf(set: RangeSet, address: Address): Range | undefined {
   return undefined
 }
 
-/** Whether an address of the set is never assigned: a gateway of the set, a network or a broadcast address. */
+/**
+ * Reports whether an address of a set is never assigned, because it is a gateway of the set, a network address, or a
+ * broadcast address.
+ */
 export function isKeptBack(set: RangeSet, address: Address): boolean {
   for (const { gateway, reserved } of set) {
     if (isSameAddress(gateway, address)) return true
@@ -139,7 +143,7 @@ export function capacityOf(set: RangeSet): bigint {
   return set.reduce((sum, { start, end }) => sum + end.value - start.value + 1n, -BigInt(new Set(inside).size))
 }
 
-/** Reads one set. Like all functions below, throws errors that do not name the set. */
+/** Parses one set. Like all functions below, throws errors without the name of the set. */
 function parseRangeSet(texts: readonly RangeText[]): RangeSet {
   if (texts.length === 0) throw refuse("empty range set")
   const set: Range[] = []
@@ -153,7 +157,7 @@ function parseRangeSet(texts: readonly RangeText[]): RangeSet {
   return set
 }
 
-/** Reads one range. Throws code 7. */
+/** Parses one range. Throws code 7. */
 export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: RangeText): Range {
   const { network, last, prefix } = parseSubnet(subnet)
   const first = offset(network, 1n)
@@ -175,8 +179,8 @@ export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: Range
 }
 
 /**
- * Returns the first and last address of a subnet. Throws code 7 for invalid text, for host bits, and for a subnet with
- * fewer than two host addresses.
+ * Returns the first and the last address of a subnet. Throws code 7 for an invalid text, for host bits, and for a
+ * subnet with fewer than two host addresses.
  */
 export function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)

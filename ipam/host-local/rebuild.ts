@@ -5,12 +5,12 @@ import { describeOwner, formatOwner, type LeaseOwner } from "./lease-file.ts"
 import { parseAddress } from "./ranges.ts"
 import { renewRecords, scanStore } from "./survey.ts"
 
-/** The age after which no process still uses a draft. */
+/** The age after which no process uses a draft any more. */
 const abandonedNs = 600_000_000_000n
 
 /**
- * Rebuilds the index from the files of the reservations and repairs torn files. Necessary once per boot, and after
- * another program has created or removed a reservation. The store must be locked.
+ * Rebuilds the index from the files of the reservations, and repairs torn files. This is necessary once per boot, and
+ * after another program has created or removed a reservation. The store must be locked.
  */
 export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
@@ -32,7 +32,7 @@ export function rebuildIndex(store: StorePlace): Index {
   return index
 }
 
-/** Returns the names in the index, or none without a readable index. */
+/** Returns the file names in the index, or none if it cannot be read. */
 function readNames({ files, directory }: StorePlace, index: Index): string[] {
   let names: string[] = []
   index.attempt(() => {
@@ -41,7 +41,7 @@ function readNames({ files, directory }: StorePlace, index: Index): string[] {
   return names
 }
 
-/** Removes the remains of processes that were killed during an ADD. */
+/** Removes the drafts of processes that were killed during an ADD. */
 function removeAbandoned(files: Files, directory: string): void {
   const before = BigInt(Date.now()) * 1_000_000n - abandonedNs
   for (const name of ifPresent(() => files.readDirectory(directory)) ?? []) {
@@ -52,8 +52,8 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * Repairs a torn file. Restores it if a record has its owner. Otherwise removes it, because its ADD was never answered,
- * or its container ended with the power cut. Logs failures, and the next call tries again.
+ * Repairs a torn file. Restores it if a record has its owner. Otherwise removes it, because its ADD was never answered
+ * or its container ended with the power cut. Logs failures; the next call then tries again.
  */
 function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: LeaseOwner): void {
   const path = `${directory}/${address}`
@@ -71,22 +71,22 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 }
 
 /**
- * The modification time of a store's directory and its index that marks a complete index: the first second of 1990,
- * which no clock shows. If another program creates or removes a file, such as the Go plugin or `rm`, the kernel sets
- * the present time.
+ * The modification time that marks a store's directory and its index as complete: the first second of 1990, which no
+ * clock shows. If another program, such as the Go plugin or `rm`, creates or removes a file, the kernel sets the
+ * current time.
  */
 const sealed = 631_152_000_000_000_000n
 
 /**
- * Whether nothing in the store or the index has changed since `seal`. Change times, which programs cannot set, reveal a
- * directory that was restored from a backup. The boot ID reveals a power cut.
+ * Reports whether nothing in the store or the index has changed since `seal`. A directory that was restored from a
+ * backup has another change time, which programs cannot set. After a power cut the boot ID is different.
  */
 export function isSealed(place: StorePlace): boolean {
   const expected = ifPresent(() => sealText(place))
   return expected !== undefined && expected === ifPresent(() => readSmall(place.files, sealPath(place.directory)))
 }
 
-/** Declares the index complete. Throws `SyscallError` on failure, and the store is then not sealed. */
+/** Marks the index as complete. If this throws `SyscallError`, the store is not sealed. */
 export function seal(place: StorePlace): void {
   const { files, directory } = place
   files.setModified(`${directory}/.index`, sealed)
@@ -95,7 +95,7 @@ export function seal(place: StorePlace): void {
   if (text !== undefined) writeSmall(files, sealPath(directory), text)
 }
 
-/** Declares the index unreliable. Creates its directory if necessary. Throws `SyscallError`. */
+/** Marks the index as unreliable. Creates its directory if necessary. Throws `SyscallError`. */
 export function breakSeal(files: Files, directory: string): void {
   try {
     writeSmall(files, sealPath(directory), "broken\n")
@@ -106,7 +106,7 @@ export function breakSeal(files: Files, directory: string): void {
   }
 }
 
-/** Returns the content of a valid seal, or `undefined` if one of the directories was modified. */
+/** Returns the text of a valid seal, or `undefined` if one of the directories was modified. */
 function sealText({ files, directory, bootId }: StorePlace): string | undefined {
   const store = files.stat(directory)
   const index = files.stat(`${directory}/.index`)

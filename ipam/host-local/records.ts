@@ -3,23 +3,23 @@ import { unlessErrno } from "../../pkg/libc/mod.ts"
 import { type Files, writeSmall } from "./files.ts"
 import type { LeaseOwner } from "./lease-file.ts"
 
-/** Facts of an owner that only the index has, not the reservations' files. */
+/** The data about an owner that only the index has, not the reservations' files. */
 export interface LeaseRecord {
   readonly owner: LeaseOwner
-  /** Text, in the order of the range sets. */
+  /** The addresses as text, in the order of the range sets. */
   readonly addresses: readonly string[]
-  /** The boot in which the reservation was made, or was first seen when another program made it. */
+  /** The boot of the reservation. If another program made the reservation, the boot in which it was first seen. */
   readonly bootId: string
-  /** The write time of each address's file, in nanoseconds since 1970. It distinguishes the files from later ones. */
+  /** The write times of the addresses' files, in nanoseconds since 1970. They distinguish the files from later ones. */
   readonly written: readonly bigint[]
-  /** The container's network namespace. Absent if another program created the reservation. */
+  /** The container's network namespace. Absent if another program made the reservation. */
   readonly netns?: NamespaceRecord
 }
 
 /** A namespace by its path and its identity. */
 export interface NamespaceRecord {
   readonly path: string
-  /** "device:inode" of the namespace. */
+  /** The identity of the namespace: "device:inode". */
   readonly identity: string
 }
 
@@ -29,8 +29,8 @@ export function ownerKey({ containerId, ifName }: LeaseOwner): string {
 }
 
 /**
- * Writes a record as one line: a checksum, then owner, addresses, boot id, times, namespace and its path, separated by
- * blanks. The checksum reveals a partly written line.
+ * Formats a record as one line: a checksum, then owner, addresses, boot ID, times, and the namespace with its path,
+ * separated by blanks. The checksum reveals an incomplete line.
  */
 export function formatRecord({ owner, addresses, bootId, written, netns }: LeaseRecord): string {
   const fields = [ownerKey(owner), addresses.join(","), bootId, written.join(",")]
@@ -39,7 +39,7 @@ export function formatRecord({ owner, addresses, bootId, written, netns }: Lease
   return `${checksum(text)} ${text}`
 }
 
-/** Reads a line. Returns `undefined` if it is not a complete record. */
+/** Parses a line. Returns `undefined` if it is not a complete record. */
 export function parseRecord(line: string): LeaseRecord | undefined {
   const [sum = "", key = "", addresses, bootId, written, identity, ...path] = line.split(" ")
   if (written === undefined || !/^\d+(,\d+)*$/.test(written)) return undefined
@@ -63,13 +63,13 @@ function checksum(text: string): string {
 const fileCount = 256
 
 /**
- * The records of all owners as lines of text in 256 files, "owners-00" to "owners-ff", so that a look-up reads only a
- * few of them. A file is read on demand and rewritten in place.
+ * The records of all owners, as lines of text in 256 files, "owners-00" to "owners-ff". A search reads only a few of
+ * them. A file is read when needed and rewritten in place.
  */
 export class Owners {
   readonly #files: Files
   readonly #directory: string
-  /** The lines of the files that were read. */
+  /** The lines of the files that were read, by file name. */
   readonly #lines = new Map<string, string[]>()
 
   constructor(files: Files, directory: string) {
@@ -83,7 +83,7 @@ export class Owners {
     return undefined
   }
 
-  /** Sets the record of an owner, or removes it. Throws `SyscallError`. */
+  /** Writes the record of an owner, or removes it if `record` is undefined. Throws `SyscallError`. */
   set(owner: LeaseOwner, record: LeaseRecord | undefined): void {
     const key = ownerKey(owner)
     const name = fileName(fileNumberOf(owner))
@@ -105,9 +105,9 @@ export class Owners {
   }
 
   /**
-   * Replaces the records file by file, so that memory never has all of them parsed. `renew` receives the records and
-   * the number of a file, and returns its new records. `names` are all files in the directory. `numbers` are the files
-   * that will have records; no other file is read.
+   * Replaces the records file by file, so that all of them are never in memory at the same time. `renew` receives the
+   * records and the number of a file, and returns its new records. `names` are all files in the directory. `numbers`
+   * are the files that will have records; no other file is read.
    */
   replaceAll(
     names: ReadonlySet<string>,
@@ -124,7 +124,7 @@ export class Owners {
     }
   }
 
-  /** Returns every owner with a record in the files that were read; after `replaceAll`, in all files. */
+  /** Returns the owners with a record in the files that were read. After `replaceAll` these are all files. */
   list(): LeaseOwner[] {
     return [...this.#lines.values()].flat().flatMap((line) => parseRecord(line)?.owner ?? [])
   }
@@ -132,7 +132,7 @@ export class Owners {
   #read(name: string): string[] {
     const known = this.#lines.get(name)
     if (known) return known
-    // A path that is not a file has no records. The index then uses the reservations' files.
+    // A path that is not a file contains no records. The index then uses the reservations' files.
     const bytes = unlessErrno(() => this.#files.findFile(`${this.#directory}/${name}`), "EINVAL", "EISDIR", "ENXIO")
     const lines = decodeUtf8(bytes ?? new Uint8Array())
       .split("\n")
@@ -147,20 +147,20 @@ export class Owners {
   }
 }
 
-/** Returns the new records of an index file for its present ones and its number. */
+/** Returns the new records of an index file, from its current records and its number. */
 export type Renew = (known: LeaseRecord[], number: number) => LeaseRecord[]
 
-/** Whether a line belongs to an owner: "CHECKSUM KEY …". */
+/** Reports whether a line is the record of an owner: "CHECKSUM KEY …". */
 function isAbout(line: string, key: string): boolean {
   return line.startsWith(`${key} `, CHECKSUM_DIGITS + 1)
 }
 
-/** Returns the number of the file with an owner's lines. All interfaces of a container share one. */
+/** Returns the number of the file for an owner. All interfaces of a container share a file. */
 export function fileNumberOf({ containerId }: LeaseOwner): number {
   return crc32(containerId) % fileCount
 }
 
-/** Returns the numbers of the owner files among the names in an index. */
+/** Returns the numbers of the files of records among the file names in an index. */
 export function fileNumbersIn(names: Iterable<string>): number[] {
   const numbers: number[] = []
   for (const name of names) {

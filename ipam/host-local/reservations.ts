@@ -7,15 +7,15 @@ import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts
 import type { Store } from "./store.ts"
 
 /**
- * Reserves an address of each range set, or no address. The reservations are written when this returns. Throws
- * `CniError`, with upstream's texts if upstream has one.
+ * Reserves an address of each range set, or no address at all. The reservations are written when this returns. Throws
+ * `CniError`, with upstream's text if upstream has the error.
  */
 export function reserve(store: Store, request: Request): Granted[] {
   return describeErrors(`Cannot reserve addresses in "${store.directory}"`, () => {
     for (;;) {
       using lease = store.prepareLease(request.owner)
       const granted = allocate(store, lease, request)
-      if (!granted) continue // the whole directory was just removed
+      if (!granted) continue // the directory was removed in the meantime
       try {
         store.sync()
       } catch (error) {
@@ -27,7 +27,7 @@ export function reserve(store: Store, request: Request): Granted[] {
   })
 }
 
-/** Releases an owner's addresses during undo. Logs errors, because a new error must not hide the first. */
+/** Releases an owner's addresses during an undo. Logs errors, because a new error must not hide the first. */
 function takeBack(store: Store, owner: LeaseOwner): void {
   try {
     release(store, owner)
@@ -37,7 +37,8 @@ function takeBack(store: Store, owner: LeaseOwner): void {
 }
 
 /**
- * Releases all of an owner's addresses in the store. Nothing to release is a success. Returns false without a store.
+ * Releases all of an owner's addresses in the store. An owner without addresses is not an error. Returns false without
+ * a store.
  */
 export function release(store: Store, owner: LeaseOwner): boolean {
   return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
@@ -51,7 +52,10 @@ export function release(store: Store, owner: LeaseOwner): boolean {
   })
 }
 
-/** Releases one address on request, and the others of its owner. Returns the owner if the address was reserved. */
+/**
+ * Releases one address for a person, and the other addresses of its owner. Returns the owner if the address was
+ * reserved.
+ */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return describeErrors(`Cannot release ${address} in "${store.directory}"`, () =>
     inSession(store, (session) => {
@@ -65,8 +69,8 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
 }
 
 /**
- * Releases the reservations of all owners for which `isKept` is false. Continues after failures, and throws one error
- * at the end.
+ * Releases the reservations of all owners for which `isKept` returns false. Continues after failures, and throws one
+ * error at the end.
  */
 export function releaseOthers(store: Store, isKept: (owner: LeaseOwner) => boolean): void {
   describeErrors(`Cannot clean up "${store.directory}"`, () => {

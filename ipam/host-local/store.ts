@@ -14,9 +14,9 @@ import {
 import { isShared, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 
-/** The directory of a network's reservations; the other fields are for tests. */
+/** The directory of a network's reservations. The other fields are for tests. */
 export interface StoreOptions {
-  /** `<dataDir>/<network>` */
+  /** The directory: `<dataDir>/<network>`. */
   readonly directory: string
   log(line: string): void
   readonly files?: Files
@@ -24,9 +24,7 @@ export interface StoreOptions {
   readonly lockDeadlineMs?: number
 }
 
-/**
- * The files and the lock of a network's reservations: a directory with a file for each address, in upstream's layout.
- */
+/** The reservations of a network: a directory in upstream's layout with a file for each address, and its lock. */
 export class Store {
   readonly directory: string
   readonly files: Files
@@ -35,7 +33,7 @@ export class Store {
   readonly #drafts: string
   readonly #lockDeadlineMs: number | undefined
   #isOwn = false
-  /** Whether other hosts use the store. Known from `prepareLease` on. */
+  /** Whether other hosts use the store. Known after `prepareLease`. */
   #isShared = true
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
@@ -54,33 +52,40 @@ export class Store {
     this.#requireOwn()
     this.files.makeDirectories(this.directory)
     this.files.makeDirectories(this.#drafts, 0o700)
-    this.#isOwn = false // another program may have created a parent directory since
+    this.#isOwn = false // another program may have created a parent directory in the meantime
     this.#requireOwn()
   }
 
-  /** Checks the owner once, because a store that only root can change stays like that. */
+  /**
+   * Throws if others than root can change the store. Checks this once, because if only root can change it now, that
+   * remains so.
+   */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")
     this.#isOwn = true
   }
 
   /**
-   * Locks the store until the descriptor is closed. Returns `undefined` without a store. Throws code 11 if the lock is
-   * held for too long, code 5 if users other than root can change the store.
+   * Locks the store until the descriptor is closed. Returns `undefined` without a store. Throws code 11 after a
+   * timeout, and code 5 if users other than root can change the store.
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
     return lockStore(this.directory, this.#lockDeadlineMs)
   }
 
-  /** Syncs the names of the reservations, because other hosts use them after this one has failed. */
+  /**
+   * Syncs the file names of the reservations if other hosts use the store, because those use them after this host has
+   * failed.
+   */
   sync(): void {
     if (this.#isShared) this.files.syncPath(this.directory)
   }
 
   /**
-   * Writes the file of a reservation. If other hosts use the store, syncs the file before it is renamed to the address.
-   * Otherwise syncs nothing: a power cut can destroy only reservations of containers that it has ended, see `isEnded`.
+   * Writes the file of a reservation. If other hosts use the store, syncs the file before it gets the name of an
+   * address. Otherwise syncs nothing: a power cut can destroy only reservations of containers that it also ends; see
+   * `isEnded`.
    */
   prepareLease(owner: LeaseOwner): PreparedLease {
     this.#requireOwn()
@@ -102,7 +107,7 @@ export class Store {
   }
 
   /**
-   * Throws `SyscallError` if no reservation could be written now. Leaves no file, even when killed, except on file
+   * Throws `SyscallError` if a reservation could not be written now. Leaves no file, even when killed, except on file
    * systems without unnamed files.
    */
   tryLease(): void {
@@ -120,7 +125,7 @@ export class Store {
 
   /**
    * Removes the drafts of stale owners, whose ADD was killed, and unfinished drafts without an owner. `prefix` limits
-   * this to one owner. A remaining draft is harmless.
+   * this to the drafts of one owner. A remaining draft is harmless.
    */
   removeDrafts(isStale: (owner: LeaseOwner) => boolean, prefix = ""): void {
     this.#requireOwn()

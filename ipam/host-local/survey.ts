@@ -5,13 +5,16 @@ import { isEnded, isReclaimable } from "./liveness.ts"
 import type { Address } from "./ranges.ts"
 import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./records.ts"
 
-/** The content of a store's files in a compact form, because a large store has many thousands. */
+/** The content of a store's files in a compact form, because a large store has many thousands of files. */
 export interface Scan {
-  /** Each reservation as text, its address and then its file, by the number of the owner's index file. */
+  /**
+   * The reservations: addresses and the texts of their files, one after the other, by the number of the owner's index
+   * file.
+   */
   readonly reservations: ReadonlyMap<number, readonly string[]>
-  /** Addresses with empty files, as a power cut or a crash during upstream's ADD leaves them. */
+  /** The addresses with empty files, which a power cut or a crash during upstream's ADD leaves. */
   readonly torn: Set<string>
-  /** Addresses whose files contain no reservation. */
+  /** The addresses with files that contain no reservation. */
   readonly foreign: string[]
 }
 
@@ -21,17 +24,17 @@ export interface Holding {
   readonly addresses: string[]
 }
 
-/** Receives each address with a file: the address, its text, and the owner in the file. */
+/** Called for each address with a file, with the address's text and the owner in the file. */
 type Take = (address: Address, name: string, holder: LeaseOwner | "torn" | "foreign") => void
 
-/** Reads every reservation of a store. Throws `SyscallError` when the directory cannot be read. */
+/** Reads every reservation of a store. Throws `SyscallError` if the directory cannot be read. */
 export function scanStore(files: Files, directory: string, take: Take): Scan {
   const reservations = new Map<number, string[]>()
   const scan: Scan = { reservations, torn: new Set(), foreign: [] }
   const buffer = new Uint8Array(4096)
   for (const [name, address] of listAddresses(files, directory)) {
     const holder = readHolder(files, directory, name, buffer)
-    if (holder === undefined) continue // removed just now
+    if (holder === undefined) continue // removed in the meantime
     take(address, name, holder)
     if (holder === "torn") scan.torn.add(name)
     else if (holder === "foreign") scan.foreign.push(name)
@@ -46,7 +49,7 @@ export function scanStore(files: Files, directory: string, take: Take): Scan {
   return scan
 }
 
-/** Returns the addresses by owner key for the owners of one index file. */
+/** Returns the addresses of the owners in one index file, by owner key. */
 export function holdingsOf({ reservations }: Scan, number: number): Map<string, Holding> {
   const holdings = new Map<string, Holding>()
   for (const reservation of reservations.get(number) ?? []) {
@@ -57,7 +60,7 @@ export function holdingsOf({ reservations }: Scan, number: number): Map<string, 
   return holdings
 }
 
-/** Adds an address to an owner. */
+/** Adds an address to an owner's addresses. */
 export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, address: string): void {
   const key = ownerKey(owner)
   const known = holdings.get(key)
@@ -65,17 +68,17 @@ export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, ad
   else holdings.set(key, { owner, addresses: [address] })
 }
 
-/** The state of a store that a rebuild of its index would find. */
+/** The state of a store, as a rebuild of its index would find it. */
 export interface Survey {
-  /** The addresses of all owners, including torn files of known owners. */
+  /** The addresses of all owners. Includes torn files of known owners. */
   readonly records: readonly LeaseRecord[]
-  /** The addresses that an ADD reclaims before it is refused. */
+  /** The addresses that an ADD would release before it fails for lack of addresses. */
   readonly reclaimable: ReadonlySet<string>
 }
 
 /**
- * Reads every reservation of a store without a lock and without changes. Returns the state that an ADD would find.
- * STATUS and `cni ipam ls` show reclaimable addresses with it. Calls `take` for each address with a file.
+ * Reads every reservation of a store, without a lock and without changes. Returns the state that an ADD would find.
+ * STATUS and `cni ipam ls` use it to show reclaimable addresses. Calls `take` for each address with a file.
  */
 export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
@@ -88,27 +91,27 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
     const known = [...index.records.linesIn(names, number).keys()]
     records.push(...renewRecords(store, scan, { number, known, restore: (address) => restored.add(address) }))
   }
-  const reclaimable = new Set(scan.torn) // a rebuild removes these
+  const reclaimable = new Set(scan.torn) // a rebuild removes them
   for (const record of records) {
-    if (record.addresses.some((address) => restored.has(address))) continue // so they were written again
+    if (record.addresses.some((address) => restored.has(address))) continue // restored files count as new
     if (isReclaimable(store, record)) for (const address of record.addresses) reclaimable.add(address)
   }
   return { records, reclaimable }
 }
 
-/** A file of records in the index, for `renewRecords`. */
+/** A file of records in the index. */
 export interface RecordsFile {
   readonly number: number
-  /** The present records of the file. */
+  /** The current records of the file. */
   readonly known: readonly LeaseRecord[]
-  /** Called for each torn reservation file whose owner a record has. */
+  /** Called for each torn reservation file whose owner is in a record. */
   restore(address: string, owner: LeaseOwner): void
 }
 
 /**
- * Returns the records of all owners in one index file: the `known` record if it matches the reservations' files, else
- * one of this boot. Torn files with a record count for the record's owner, unless the power cut has ended that owner.
- * Calls `restore` for them, and removes them from the scan's list.
+ * Returns the records of all owners in one index file: the `known` record if it matches the reservations' files, or
+ * else a new record of this boot. A torn file belongs to the owner in a record, unless a power cut has ended that
+ * owner. Calls `restore` for such files, and removes them from the scan's list.
  */
 export function renewRecords(store: StorePlace, scan: Scan, { number, known, restore }: RecordsFile): LeaseRecord[] {
   const holdings = holdingsOf(scan, number)
@@ -134,8 +137,8 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
 }
 
 /**
- * Returns the record of reservations of another program, based on the known record of the remaining ones. The known
- * boot counts for each file that was not written again since.
+ * Returns a record for reservations that another program changed. If all remaining files are unchanged, it keeps the
+ * boot of the known record.
  */
 function importRecord({ files, directory, bootId }: StorePlace, holding: Holding, known?: LeaseRecord): LeaseRecord {
   const { owner, addresses } = holding

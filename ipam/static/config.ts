@@ -31,14 +31,14 @@ const text = { kind: "text" } as const
 const entry = { kind: "object", fields: { address: { ...text, required: true }, gateway: text } } as const
 const texts = { kind: "list", of: text, expected: "a list of addresses with a prefix length" } as const
 
-/** The keys of its configuration. */
+/** The keys of static's configuration. */
 export const staticFields = {
   ipam: { kind: "object", fields: { addresses: { kind: "list", of: entry, default: [] } }, required: true },
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: texts } } } },
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
 
-/** The documentation of the keys: the table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const staticKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`addresses`",
@@ -96,9 +96,10 @@ export type StaticConfig = ReturnType<typeof parseStaticConfig>
 
 /**
  * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`. `args.cni.ips` replaces
- * these, and `runtimeConfig.ips` replaces all. Replaced entries are not checked, because they may be placeholders. An
- * address without a prefix length gets that of the network of `ipam.addresses` that contains it. Throws code 7 that
- * names the address; code 4 for `CNI_ARGS`. DEL and GC read nothing, because they have nothing to clean up.
+ * both, and `runtimeConfig.ips` replaces all others. Replaced entries are not checked, because they may be
+ * placeholders. An address without a prefix length gets that of the network in `ipam.addresses` that contains the
+ * address. Throws code 7 with the address, and code 4 for `CNI_ARGS`. Reads nothing for DEL and GC, which have nothing
+ * to clean up.
  */
 export function parseStaticConfig(
   network: NetworkConfig,
@@ -111,7 +112,7 @@ export function parseStaticConfig(
   const { ipam: _, ...wishFields } = staticFields
   const wish = parseConfig(wishFields, raw)
   const wanted = [wish.runtimeConfig?.ips, wish.args?.cni?.ips].find((texts) => texts && texts.length > 0)
-  // STATUS has no container, so the runtime's addresses are still to come
+  // STATUS has no container, so the runtime has not sent addresses yet.
   const isReplaced = wanted !== undefined || (verb === "STATUS" && takesAddresses(raw))
   const read = isReplaced ? withoutAddresses(raw) : raw
   const configured = parseConfig(staticFields, read).ipam.addresses.map(({ address, gateway }) =>
@@ -119,13 +120,13 @@ export function parseStaticConfig(
   )
   const networks = networksOf(isJsonObject(ipam) ? member(ipam, "addresses") : undefined)
   const { IP, GATEWAY } = readCniArgs(args, { IP: (value) => value, GATEWAY: (value) => value })
-  // The conventions: a plugin that supports `args` ignores the same request in CNI_ARGS.
+  // By CNI's conventions, a plugin that supports `args` ignores the same request in CNI_ARGS.
   const ips = wanted ? replacement(wanted, networks) : [...configured, ...askedAddresses(networks, IP, GATEWAY)]
   checkAddresses(ips, network.cniVersion)
   return { ips, ...parseRest(isJsonObject(ipam) ? ipam : {}) }
 }
 
-/** Whether the network takes addresses from its runtime. */
+/** Reports whether the network gets addresses from its runtime. */
 function takesAddresses(raw: JsonObject): boolean {
   const capabilities = member(raw, "capabilities")
   return isJsonObject(capabilities) && member(capabilities, "ips") === true
@@ -138,7 +139,7 @@ function withoutAddresses(raw: JsonObject): JsonObject {
   return { ...without(raw, "ipam"), ipam: isJsonObject(ipam) ? without(ipam, "addresses") : (ipam ?? null) }
 }
 
-/** The readable networks of `ipam.addresses`. */
+/** Returns the valid networks in `ipam.addresses`. */
 function networksOf(addresses: JsonValue | undefined): Cidr[] {
   if (!Array.isArray(addresses)) return []
   return addresses.flatMap((entry) => {
@@ -147,14 +148,14 @@ function networksOf(addresses: JsonValue | undefined): Cidr[] {
   })
 }
 
-/** Reads an address of a runtime; one without a prefix length has that of its network. */
+/** Parses an address of a runtime. Without a prefix length it gets that of its network. */
 function wantedCidr(text: string, networks: readonly Cidr[]): Cidr | undefined {
   const ip = parseIp(text)
   const network = ip && networks.find((each) => contains(each, ip))
   return network ? { ip, prefix: network.prefix } : parseCidr(text)
 }
 
-/** The addresses of `IP` in `CNI_ARGS`. Each gateway of `GATEWAY` belongs to all addresses whose subnet contains it. */
+/** Returns the addresses of `IP` in `CNI_ARGS`. Each address gets the gateway of `GATEWAY` that is in its subnet. */
 function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))
@@ -166,7 +167,7 @@ function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpCon
   })
 }
 
-/** Addresses that take the place of the others. */
+/** Returns the addresses that replace all others. */
 function replacement(texts: readonly string[], networks: readonly Cidr[]): IpConfig[] {
   return texts.map((each) => {
     const cidr = wantedCidr(each, networks)
@@ -176,7 +177,7 @@ function replacement(texts: readonly string[], networks: readonly Cidr[]): IpCon
   })
 }
 
-/** Why an address without a prefix length cannot be used. */
+/** Returns the reason why an address without a prefix length cannot be used. */
 function withoutNetwork(text: string): string {
   return parseIp(text) ? 'no network of "ipam.addresses" contains it, so its prefix length is unknown' : ""
 }
@@ -190,7 +191,7 @@ function ipConfig(address: string, gateway = "", expectation: string): IpConfig 
   return { address: formatCidr(cidr), ...(router && { gateway: formatIp(router) }) }
 }
 
-/** The other keys of `ipam`, which are copied to the result. */
+/** Reads the other keys of `ipam`, which are copied to the result. */
 function parseRest(ipam: JsonObject): { routes: Route[]; dns: Dns } {
   try {
     const { routes, dns } = decodeResultOf("1.1.0", { routes: member(ipam, "routes"), dns: member(ipam, "dns") })

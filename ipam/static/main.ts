@@ -4,7 +4,7 @@ import { parseStaticConfig, type StaticConfig, staticFields } from "./config.ts"
 
 export { staticKeyDocs } from "./config.ts"
 
-/** Address management without management: the addresses are those of the configuration, and nothing is kept. */
+/** The static plugin: the addresses are those of the configuration, and nothing is recorded. */
 export const staticIpam = definePlugin<StaticConfig>({
   name: "static",
   fields: staticFields,
@@ -36,7 +36,10 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
   })
 }
 
-/** The forms that match an address of a result: itself, and itself with its gateway. There may be thousands. */
+/**
+ * Returns the texts by which an address of a result is found: the address alone, and with its gateway. There may be
+ * thousands of addresses.
+ */
 function namesOf({ address, gateway }: IpConfig): string[] {
   const ip = { address: normalCidr(address) ?? address }
   return gateway === undefined

@@ -3,20 +3,20 @@ import type { ClientConfig, ClientEvent, ClientState, Lease, Moment, Step } from
 import { earliest } from "./deadlines.ts"
 
 /**
- * The clients of one attachment: index 0 for DHCPv4, 1 for DHCPv6. Idle clients keep their states as text, which takes
- * a tenth of the memory of objects: a host may have thousands of leases.
+ * The clients of one attachment: index 0 for DHCPv4, 1 for DHCPv6. Idle clients keep their states as text, which needs
+ * a tenth of the memory of objects. A host may have thousands of leases.
  */
 export class Clients {
   #live: ClientState[] | undefined
   #parked: { readonly text: string; readonly due: number | undefined }
-  /** Clients that wait for frames. */
+  /** The indexes of clients that wait for frames. */
   readonly #listening = new Set<number>()
-  /** Clients of the journal whose deadline passed while no daemon ran. */
+  /** The indexes of clients whose deadline passed while no daemon ran. */
   readonly #overdue: Set<number>
 
   readonly #count: number
 
-  /** `count` is the final number of clients. */
+  /** `count` is the number of clients after all are added. */
   constructor(states: readonly ClientState[], count: number, now: number) {
     this.#count = count
     this.#parked = { text: JSON.stringify(states), due: earliest(states.map(({ deadline }) => deadline)) }
@@ -27,17 +27,17 @@ export class Clients {
     return this.#live ?? JSON.parse(this.#parked.text)
   }
 
-  /** The leases that are not lost. */
+  /** The leases that have not been lost. */
   get leases(): Lease[] {
     return this.states.flatMap(({ lease }) => lease ?? [])
   }
 
-  /** The earliest deadline; undefined for never. */
+  /** The earliest deadline of the clients; undefined for never. */
   get due(): number | undefined {
     return this.#live ? earliest(this.#live.map(({ deadline }) => deadline)) : this.#parked.due
   }
 
-  /** Whether a frame may be for one of the clients. */
+  /** Whether a client waits for frames. */
   get areListening(): boolean {
     return this.#listening.size > 0
   }
@@ -61,8 +61,8 @@ export class Clients {
   }
 
   /**
-   * Returns the clients whose deadline has passed, with the event for each. After a restart the event asks the server
-   * whether the lease is still valid.
+   * Returns the clients whose deadline has passed, each with the event for it. If the deadline passed before a restart
+   * of the daemon, the event makes the client ask the server whether the lease is still valid.
    */
   takeDue(now: number): (readonly [at: number, event: ClientEvent])[] {
     const due = [...this.states.entries()].filter(([, { deadline = Infinity }]) => deadline <= now)
@@ -76,8 +76,7 @@ export class Clients {
   }
 
   /**
-   * Passes an event to a client, and returns the step with the previous state. Returns undefined if the client does not
-   * exist.
+   * Passes an event to a client. Returns the step with the previous state, or undefined if the client does not exist.
    */
   advance(at: number, event: ClientEvent, moment: Moment): (Step & { readonly before: ClientState }) | undefined {
     const before = this.states[at]
@@ -94,7 +93,7 @@ export class Clients {
     this.#live[at] = state
   }
 
-  /** Stores the states as text until the next event; no client waits for frames. */
+  /** Stores the states as text until the next event. From now on no client waits for frames. */
   park(): void {
     this.#listening.clear()
     if (this.#live) this.#parked = { text: JSON.stringify(this.#live), due: this.due }

@@ -1,6 +1,5 @@
 /**
- * A min-heap of deadlines. An item may be added several times with different deadlines, and is then returned once for
- * each.
+ * A min-heap of deadlines. An item that is added several times, with different deadlines, is returned once for each.
  */
 export class Deadlines<T> {
   readonly #entries: { readonly at: number; readonly item: T }[] = []
@@ -17,7 +16,7 @@ export class Deadlines<T> {
     }
   }
 
-  /** The earliest deadline; undefined for never. */
+  /** The earliest deadline; undefined if there is none. */
   get next(): number | undefined {
     return this.#entries[0]?.at
   }
@@ -27,7 +26,7 @@ export class Deadlines<T> {
     return this.#entries.length
   }
 
-  /** Removes and returns an item whose deadline has passed; undefined if there is none. */
+  /** Removes and returns an item whose deadline has passed, or returns undefined if there is none. */
   take(now: number): T | undefined {
     const entries = this.#entries
     const [first] = entries
@@ -62,7 +61,7 @@ export class Deadlines<T> {
   }
 }
 
-/** Returns the earliest of some times; undefined if all are. */
+/** Returns the earliest of some times, or undefined if all are undefined. */
 export function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)

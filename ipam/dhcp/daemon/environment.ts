@@ -4,23 +4,21 @@ import { Journal, type Place, readBootId } from "./journal.ts"
 import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
 
-/**
- * A container's link as a holder uses it. It is opened on first use, and keeps the namespace alive until it is closed.
- */
+/** A container's link, as a holder uses it. The first use opens it. Until it is closed it keeps the namespace alive. */
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
-/** The source of links: the kernel, or a test. */
+/** A source of links: the kernel, or a test. */
 export interface Links {
   /**
-   * Opens a link, given the path of its namespace and its name. Throws `CniError`, or `NoLinkError` if it does not
+   * Opens the link of this name in the namespace at `path`. Throws `CniError`, or `NoLinkError` if the link does not
    * exist.
    */
   open(path: string, ifName: string): ContainerLink
-  /** The link of a record, closed. */
+  /** Returns the link of a record, without opening it. */
   at(record: Place): ContainerLink
 }
 
-/** The links of the kernel. */
+/** Returns a source of links of the kernel. */
 export function kernelLinks(now: () => number): Links {
   return {
     open: (path, ifName) => KernelLink.open(path, ifName, now),
@@ -35,24 +33,24 @@ export interface Waiter {
 }
 
 /**
- * The clock, random numbers, links and the journal that leases use. The daemon has one, and so does a plugin that works
- * without a daemon.
+ * The clock, random numbers, links and journal for leases. The daemon has one environment, and so does a plugin that
+ * works without a daemon.
  */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal
   readonly links: Links
   readonly bootId: string
-  /** Whole milliseconds since this boot, suspended time included: a server counts it too. */
+  /** Returns whole milliseconds since this boot, including suspended time, which a server counts too. */
   now(): number
-  /** A random number from 0 to less than 1. */
+  /** Returns a random number from 0 to less than 1. */
   random(): number
   log(line: string): void
 }
 
 /**
- * Returns the environment of this host, with the journal that the options name. Creates and opens nothing. Throws
- * `SyscallError`.
+ * Returns the environment of this host, with the journal in the directory that the options name. Creates and opens
+ * nothing. Throws `SyscallError`.
  */
 export function hostEnvironment(options: DaemonOptions, log: (line: string) => void): Environment {
   return {

@@ -8,20 +8,18 @@ import { deletedError, keyOf, type LeaseRecord, type Subject } from "./journal.t
 import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
 
-/**
- * The longest time that the kernel may take until a link that is up passes frames. DISCOVER is then sent in any case.
- */
+/** The timeout for frames to pass on a link that is up. After it, DISCOVER is sent in any case. */
 const CARRIER_MS = 5_000
-/** The number of frames that are read before other holders are served. */
+/** The maximum of frames that a holder reads before the daemon serves other holders. */
 const FRAMES_MAX = 64
 type Acquired = Pick<LeaseRecord, "progress" | "clients">
 const START = { kind: "start" } as const
 
 /**
- * An attachment that acquires or holds leases: by a DHCPv4 client, and by a DHCPv6 client if it is configured.
- * `protocol/client.ts` has their states. A holder passes frames and time to the clients, carries out their steps on the
- * link, keeps its record on disk, and answers waiting calls. Its record is "acquiring" until ADD is answered, then
- * "held", and "releasing" after DEL.
+ * An attachment that acquires or has leases: with a DHCPv4 client, and with a DHCPv6 client if configured.
+ * `protocol/client.ts` describes their states. A holder passes frames and passed deadlines to the clients, carries out
+ * their steps on the link, writes its record, and answers waiting calls. Its record is "acquiring" until ADD is
+ * answered, then "held", and "releasing" after DEL.
  */
 export class Holder {
   readonly key: string
@@ -33,7 +31,7 @@ export class Holder {
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
   #hasReportedLoss = false
-  /** The end of the wait for frames to pass; undefined once all clients have started. */
+  /** The time at which clients start even if frames do not pass. Undefined once all clients have started. */
   #startBy: number | undefined
 
   private constructor(subject: Subject, env: Environment, link: ContainerLink, { progress, clients }: Acquired) {
@@ -46,7 +44,7 @@ export class Holder {
     this.#progress = progress
   }
 
-  /** Resumes a record of the journal. */
+  /** Returns a holder for a record of the journal. */
   static resume(record: LeaseRecord, env: Environment): Holder {
     const holder = new Holder(record, env, env.links.at(record), record)
     holder.checkNamespace()
@@ -55,7 +53,7 @@ export class Holder {
 
   /**
    * Starts to acquire leases for a link. Throws `CniError`, `NoLinkError` if the link does not exist, `SyscallError`,
-   * `NetlinkError`.
+   * and `NetlinkError`.
    */
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
     const link = env.links.open(path, owner.ifName)
@@ -91,7 +89,10 @@ export class Holder {
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /** The time of the next `onTime`, or of `isOver` after the link was deleted; undefined for never. */
+  /**
+   * The time of the next call of `onTime`. After the link was deleted, the time at which the leases have expired.
+   * Undefined for never.
+   */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
     return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
@@ -102,13 +103,13 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** Removes a caller that closed its connection. Returns whether no caller waits for the leases any more. */
+  /** Removes a caller that closed its connection. Returns whether no caller waits for the leases now. */
   abandon(waiter: Waiter): boolean {
     this.#waiters.delete(waiter)
     return this.#progress === "acquiring" && this.#waiters.size === 0
   }
 
-  /** Reads the available data of the descriptors. */
+  /** Reads the events and frames that have arrived. */
   onReadable(buffer: Uint8Array): void {
     if (this.link.readEvents(buffer)) this.#start(this.#env.now())
     for (const [at, { config }] of this.clients.states.entries()) {
@@ -122,7 +123,7 @@ export class Holder {
   }
 
   /**
-   * Handles passed deadlines. Returns false if ADD timed out: the leases are then released, and the caller removes the
+   * Handles passed deadlines. Returns false after a timeout of ADD: the leases are released, and the caller removes the
    * holder.
    */
   onTime(): boolean {
@@ -138,15 +139,15 @@ export class Holder {
     return true
   }
 
-  /** Closes the link if its namespace is no longer at its path. */
+  /** Closes the link permanently if its namespace is no longer at its path. */
   checkNamespace(): void {
     this.link.check()
     this.#noticeDeletion()
   }
 
   /**
-   * Releases the leases, removes their record, and refuses waiting calls. Goes through all steps, also on a full disk.
-   * A lease whose release cannot be sent expires, and errors are logged.
+   * Releases the leases, removes their record, and refuses waiting calls. Performs all steps, even on a full disk, and
+   * logs errors. A lease whose release cannot be sent stays until it expires.
    */
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
@@ -170,7 +171,7 @@ export class Holder {
     }
   }
 
-  /** Closes the link, and refuses waiting calls. */
+  /** Closes the link, and refuses the waiting calls. */
   close(reason: string): void {
     for (const waiter of this.#waiters) waiter.refuse(reason)
     this.#waiters.clear()
@@ -192,7 +193,7 @@ export class Holder {
     this.close(message)
   }
 
-  /** Starts the remaining clients where possible: frames must pass, and DHCPv6 needs a link-local address. */
+  /** Starts the remaining clients if possible. Frames must pass, and DHCPv6 needs a link-local address. */
   #start(now: number): void {
     if (this.#startBy === undefined) return
     const { subject } = this
@@ -211,7 +212,7 @@ export class Holder {
     this.link.unwatch()
   }
 
-  /** Passes an event to a client and carries out its step, in an order in which a kill at any point does no harm. */
+  /** Passes an event to a client and carries out its step. The order is such that a kill at any point does no harm. */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
     if (event.kind !== "frame") this.#readdress(at)
@@ -228,8 +229,8 @@ export class Holder {
   }
 
   /**
-   * Makes a client send from the link's present addresses: `tuning` changes them after ADD, and so do bonds and
-   * bridges.
+   * Makes a client send from the link's current addresses. The tuning plugin changes them after ADD, and so do bonds
+   * and bridges.
    */
   #readdress(at: number): void {
     const config = this.clients.states[at]?.config
@@ -246,7 +247,10 @@ export class Holder {
     this.#start(this.#env.now())
   }
 
-  /** Changes the interface. Before ADD is answered, the calling plugin sets addresses and routes. */
+  /**
+   * Applies a change to the interface. Before ADD is answered this is only the MTU, because the calling plugin sets
+   * addresses and routes.
+   */
   #apply(change: Change): void {
     const { config } = this.subject
     const { address } = change.lease
@@ -260,7 +264,7 @@ export class Holder {
   }
 
   /**
-   * Answers ADD once all clients have a lease. Records later changes, and sets the interface down if no server answers
+   * Answers ADD once all clients have a lease. Records later changes. Sets the interface down if no server answers
    * after a loss.
    */
   #keep(changes: readonly Change[]): void {

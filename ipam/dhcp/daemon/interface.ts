@@ -25,22 +25,25 @@ import { addressOf } from "../protocol/lease4.ts"
 import type { Change, Lease } from "../protocol/types.ts"
 import { mtuOf, resultOf } from "./result.ts"
 
-/** A container's interface, and a socket in its namespace. */
+/** A container's interface, the lease's configuration, and a socket in the container's namespace. */
 export interface Site {
   readonly inside: RouteSocket
   readonly link: Link
   readonly config: DhcpConfig
 }
 
-/** Sets the MTU of a lease if it differs from the interface's, like `ip link set mtu`. Throws `NetlinkError`. */
+/**
+ * Sets the interface's MTU to that of a lease, like `ip link set mtu`. Does nothing if it already has it. Throws
+ * `NetlinkError`.
+ */
 export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
   const mtu = mtuOf([lease], config)
   if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
 }
 
 /**
- * Changes the interface after a change of a lease. Goes through all steps: if the kernel refuses a route or the MTU,
- * the container still gets its address and its other routes. Throws `CniError` at the end.
+ * Applies a change of a lease to the interface. Performs all steps: if the kernel refuses a route or the MTU, the
+ * container still gets its address and its other routes. Throws `CniError` at the end.
  */
 export function applyChange(site: Site, change: Change): void {
   const failures = new Failures()
@@ -50,7 +53,7 @@ export function applyChange(site: Site, change: Change): void {
   failures.throwIfAny()
 }
 
-/** Sets the interface up with the address and routes of a lease, after the loss of an earlier one. */
+/** Sets the interface up, with the address and routes of a lease that replaces a lost one. */
 function applyLease(site: Site, lease: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the interface up", () => {
@@ -63,18 +66,18 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
   }
 }
 
-/** Applies the differences of a renewed lease: address, routes, MTU. */
+/** Applies the differences of a renewed lease: address, routes and MTU. */
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))
   const [former, current] = [routesByKey(site, before), routesByKey(site, after)]
   const isMoved = before.address !== after.address
   if (isMoved) {
-    // The order matters: with the first address of a subnet the kernel also removes the later ones.
+    // The order matters, because the kernel removes all addresses of a subnet together with the first.
     failures.attempt("remove the address", () => removeAddresses(inside, link, before))
     failures.attempt("add the address", () => addAddresses(site, after))
   }
-  // A route to the same destination is replaced, so that the container always has one.
+  // A route to the same destination is replaced, so that the container is never without it.
   for (const [key, route] of current) {
     if (isMoved || !former.has(key)) failures.attempt("set a route", () => addRoute(inside, route, "replace"))
   }
@@ -85,7 +88,7 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
 }
 
 /**
- * Removes the address of a lost lease, and for IPv4 sets the interface down, because the server may lease the address
+ * Removes the address of a lost lease. For IPv4 also sets the interface down, because the server may lease the address
  * to another host.
  */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
@@ -94,8 +97,8 @@ function applyLoss({ inside, link }: Site, lease: Lease): void {
 }
 
 /**
- * Sets the interface down, like `ip link set down`. An interface with a master stays up: a port of a bridge carries a
- * virtual machine's traffic.
+ * Sets the interface down, like `ip link set down`. An interface with a master stays up, because a port of a bridge
+ * carries the traffic of a virtual machine.
  */
 export function setDown(inside: RouteSocket, link: Link): void {
   if ((link.flags & IFF_UP) !== 0 && link.attributes.master === undefined) setLink(inside, link, { up: false })
@@ -117,7 +120,7 @@ function routesOf({ link, config }: Site, lease: Lease): RouteSpec[] {
   return planRoutes(resultOf([lease], config), link)
 }
 
-/** Returns the routes of a lease; equal routes have the same key. */
+/** Returns the routes of a lease by a key. Equal routes have the same key. */
 function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
   const plain = (_: string, value: unknown) => (value instanceof Uint8Array ? [...value] : value)
   return new Map(routesOf(site, lease).map((route) => [JSON.stringify(route, plain), route]))
@@ -135,7 +138,7 @@ export function deleteLearned(inside: RouteSocket, link: Link): void {
   }
 }
 
-/** Returns the link-local address; undefined until duplicate address detection has finished. */
+/** Returns the link-local address, or undefined until duplicate address detection has finished. */
 export function findLinkLocal(inside: RouteSocket, link: Link): string | undefined {
   const isUsable = (flags: number) => (flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED)) === 0
   const own = listAddresses(inside, link, AF_INET6).find(({ ip, flags }) => isLinkLocal(ip) && isUsable(flags))

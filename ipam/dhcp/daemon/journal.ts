@@ -24,32 +24,32 @@ import type { ClientState } from "../protocol/types.ts"
 /** A network namespace: its path, and an identity that no other existing namespace has. */
 export interface NamespaceRecord {
   readonly path: string
-  /** "device:inode" */
+  /** The identity: "device:inode". */
   readonly identity: string
 }
 
-/** The owner of a lease, and its link. */
+/** The owner of a lease, with its link and configuration. */
 export type Subject = Readonly<Owner> & Pick<LeaseRecord, "namespace" | "link" | "config">
 
 /** The namespace and link of an attachment. */
 export type Place = Pick<Subject, "namespace" | "link">
 
-/** The link does not exist. */
+/** The error for a link that does not exist. */
 export class NoLinkError extends Error {
   override readonly name = "NoLinkError"
 }
 
-/** The error about a link that was deleted. */
+/** Returns the error for a link that was deleted. */
 export function deletedError({ namespace, link }: Place): NoLinkError {
   return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
 }
 
-/** The record of one attachment's leases on disk. */
+/** The record on disk of an attachment's leases. */
 export interface LeaseRecord {
   readonly version: 1
-  /** Times of the clients are milliseconds since this boot, `bootMs`. */
+  /** The ID of this boot. The clients' times are milliseconds since this boot, `bootMs`. */
   readonly bootId: string
-  /** The time of writing: milliseconds since 1970, and the clients' clock. */
+  /** The time of writing: in milliseconds since 1970, and by the clients' clock. */
   readonly writtenAt: number
   readonly clock: number
   readonly containerId: string
@@ -57,27 +57,30 @@ export interface LeaseRecord {
   readonly ifName: string
   readonly namespace: NamespaceRecord
   /**
-   * The index distinguishes it from a later link of the same name. The hardware address is that of ADD: other programs
-   * may change it.
+   * The link. The index distinguishes it from a later link of the same name. The hardware address is from ADD; other
+   * programs may change it.
    */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
-  /** "acquiring" until ADD is answered, "releasing" after DEL. The next daemon releases leases in either state. */
+  /**
+   * The state: "acquiring" until ADD is answered, "releasing" after DEL. The next daemon releases the leases of records
+   * in these two states.
+   */
   readonly progress: "acquiring" | "held" | "releasing"
   readonly clients: readonly ClientState[]
 }
 
-/** The owner of a lease, in upstream's format: "CONTAINER/NETWORK/INTERFACE". */
+/** Returns the owner of a lease in upstream's format: "CONTAINER/NETWORK/INTERFACE". */
 export function keyOf({ containerId, network, ifName }: Owner): string {
   return `${containerId}/${network}/${ifName}`
 }
 
-/** The id of this boot. */
+/** Returns the ID of this boot. */
 export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Whether a namespace is still at its path. Returns true if stat(2) fails with another error than ENOENT. */
+/** Reports whether a namespace is still at its path. Returns true if stat(2) fails with another error than ENOENT. */
 export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = stat(path)
@@ -91,8 +94,8 @@ const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
 /**
- * The records on disk, one file each. A file is written under another name and renamed, so it is whole or absent even
- * if the writer is killed.
+ * The records on disk, one file each. A file is written under another name and then renamed, so it is complete or
+ * absent even if the process is killed.
  */
 export class Journal {
   readonly directory: string
@@ -102,13 +105,13 @@ export class Journal {
   }
 
   /**
-   * Creates the directory, and takes the lock of its only writer. Returns undefined if another process has it. Throws
-   * `CniError` if other users can change its files, and `SyscallError`.
+   * Creates the directory, and takes the lock for writing. Returns undefined if another process has the lock. Throws
+   * `CniError` if other users can change the files, and `SyscallError`.
    */
   tryLock(): FileDescriptor | undefined {
     requireOwn(this.directory)
     makeDirectories(this.directory, 0o700)
-    requireOwn(this.directory) // another process may have created it since
+    requireOwn(this.directory) // another process may have created it in between
     const lock = FileDescriptor.open(`${this.directory}/lock`, Open.ReadWrite | Open.Create, 0o600)
     if (tryLock(lock.fd)) return lock
     lock[Symbol.dispose]()
@@ -121,8 +124,8 @@ export class Journal {
   }
 
   /**
-   * Replaces a record. With `durable`, the record is on the disk on return. Without it, a crash of the machine can lose
-   * the record, but it also ends the containers. Throws `SyscallError`.
+   * Writes a record. With `durable`, the record is on disk when this returns. Without it, a crash of the machine can
+   * lose the record, but a crash also ends the containers. Throws `SyscallError`.
    */
   write(record: LeaseRecord, durable: boolean): void {
     const name = fileOf(keyOf(record))
@@ -136,7 +139,7 @@ export class Journal {
     if (durable) syncPath(this.directory)
   }
 
-  /** Removes the record of a key, if it exists. Throws `SyscallError`. */
+  /** Removes the record of a key if it exists. Throws `SyscallError`. */
   remove(key: string): void {
     tryUnlink(`${this.directory}/${fileOf(key)}`)
   }
@@ -155,7 +158,7 @@ export class Journal {
     return records
   }
 
-  /** Removes the temporary files of killed writers. The caller has the lock. */
+  /** Removes the temporary files of killed processes. The caller has the lock. */
   sweep(): void {
     for (const name of readDirectory(this.directory)) if (TEMPORARY.test(name)) tryUnlink(`${this.directory}/${name}`)
   }

@@ -21,14 +21,14 @@ import { LinkEvents, Packets } from "./sockets.ts"
 /** The interval between checks of a namespace's path while the link is open. */
 const CHECK_MS = 2_000
 
-/** A container's link in the kernel: its packets, its events, and the changes of leases. Opened on first use. */
+/** A container's link in the kernel: its packets and events, and the changes for leases. The first use opens it. */
 export class KernelLink {
   readonly record: Place
   readonly #now: () => number
   #netns: Netns | undefined
   readonly #packets = new Packets()
   #events: LinkEvents | undefined
-  /** One end of a veth pair was set up, and the kernel has not processed its carrier yet. */
+  /** Whether one end of a veth pair was set up and the kernel has not processed its carrier yet. */
   #awaitsCarrier = false
   readonly #delayed: (readonly [ClientConfig, Uint8Array])[] = []
   isGone = false
@@ -66,7 +66,7 @@ export class KernelLink {
     return netns
   }
 
-  /** The open namespace; undefined if it or the link was deleted. */
+  /** Returns the open namespace, or undefined if it or the link was deleted. */
   #open(): Netns | undefined {
     if (this.#netns || this.isGone) return this.#netns
     const { namespace } = this.record
@@ -109,7 +109,7 @@ export class KernelLink {
     return this.mac !== undefined
   }
 
-  /** The present hardware address; undefined if the link was deleted. */
+  /** The current hardware address; undefined if the link was deleted. */
   get mac(): string | undefined {
     return this.#inside((inside) => findLink(inside, this.#index)?.mac)
   }
@@ -119,8 +119,8 @@ export class KernelLink {
   }
 
   /**
-   * Calls `act` with a socket in the namespace. Returns undefined if the link was deleted. Lists are bounded, because
-   * other holders wait.
+   * Calls `act` with a socket in the namespace. Returns undefined if the link was deleted. The socket limits the length
+   * of lists, because other holders wait.
    */
   #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
     const netns = this.#open()
@@ -129,7 +129,7 @@ export class KernelLink {
     return act(inside)
   }
 
-  /** Calls `act` with the present state of the link. Throws `NoLinkError`. */
+  /** Calls `act` with the current state of the link. Throws `NoLinkError`. */
   #onLink<T>(act: (inside: RouteSocket, link: Link) => T): T | undefined {
     return this.#inside((inside) => {
       const link = findLink(inside, this.#index)
@@ -138,7 +138,7 @@ export class KernelLink {
     })
   }
 
-  /** Sets the link up if it is down, and returns whether it was. Throws `NetlinkError`. */
+  /** Sets the link up. Returns whether it was down. Throws `NetlinkError`. */
   setUp(): boolean | undefined {
     return this.#onLink((inside, link) => {
       if ((link.flags & IFF_UP) !== 0) return false
@@ -158,14 +158,14 @@ export class KernelLink {
     this.#onLink((inside, link) => applyChange({ inside, link, config }, change))
   }
 
-  /** Sets the MTU of a lease. Throws `NetlinkError`. */
+  /** Sets the link's MTU to that of a lease. Throws `NetlinkError`. */
   applyMtu(lease: Lease, config: DhcpConfig): void {
     this.#onLink((inside, link) => applyMtu({ inside, link, config }, lease))
   }
 
   /**
-   * Disables the kernel's processing of router advertisements, which the DHCPv6 client receives instead, like `sysctl
-   * -w net.ipv6.conf.NAME.accept_ra=0`. Throws `NetlinkError`.
+   * Disables the kernel's processing of router advertisements, like `sysctl -w net.ipv6.conf.NAME.accept_ra=0`. The
+   * DHCPv6 client processes them instead. Throws `NetlinkError`.
    */
   refuseRouterAdvertisements(): void {
     this.#open()?.run(() => refuse(this.record.link.name))
@@ -173,9 +173,9 @@ export class KernelLink {
   }
 
   /**
-   * Whether frames pass. After one end of a veth pair was set up, waits for the kernel's event about its carrier. The
-   * flags say "running" earlier, but until the kernel has processed the carrier, for both ends at once, the bridge at
-   * the other end drops frames.
+   * Whether frames pass. After one end of a veth pair was set up, false until the kernel reports its carrier in an
+   * event. The flags say "running" earlier. But the bridge at the other end drops frames until the kernel has processed
+   * the carrier, which it does for both ends at once.
    */
   get passesFrames(): boolean {
     if (this.#awaitsCarrier) return false
@@ -187,12 +187,12 @@ export class KernelLink {
     return this.#onLink(findLinkLocal)
   }
 
-  /** Subscribes to changes of the namespace's links and IPv6 addresses, which make a descriptor readable. */
+  /** Subscribes to changes of the namespace's links and IPv6 addresses. Pending changes make a descriptor readable. */
   watch(): void {
     this.#events ??= this.#open()?.run(() => LinkEvents.subscribe())
   }
 
-  /** Reads the pending events. Returns whether the link is watched. */
+  /** Reads the pending events. Returns whether this object is subscribed to events. */
   readEvents(into: Uint8Array): boolean {
     if (this.#events?.read(into, this.#index)) this.#awaitsCarrier = false
     return this.#events !== undefined
@@ -210,7 +210,7 @@ export class KernelLink {
   }
 
   /**
-   * Sends a frame and opens the socket for the answers. If the link is down and `maySetUp` is set, sets it up first and
+   * Sends a frame and opens the socket for the answers. If the link is down and `maySetUp` is set, sets the link up and
    * returns false; `sendDelayed` then sends the frame. A frame that the kernel refuses counts as lost. Throws
    * `SyscallError`.
    */
@@ -223,7 +223,7 @@ export class KernelLink {
       this.#delayed.push([config, frame])
       return false
     }
-    isSent() // a socket reports once that its link was down, even if it is up again
+    isSent() // a socket reports once that its link was down, even if the link is up again
     return true
   }
 
@@ -231,13 +231,13 @@ export class KernelLink {
     for (const [config, frame] of this.#delayed.splice(0)) this.send(config, frame, false)
   }
 
-  /** Receives the next frame for a client; undefined if there is none, or the link is closed. */
+  /** Receives the next frame for a client, or returns undefined if there is none or the link is closed. */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return this.#packets.receive(config, buffer)
     } catch (error) {
       if (!isErrno(error, "ENETDOWN", "ENXIO")) throw error
-      if (!this.#isThere) this.#onDeleted() // otherwise it is down: the next frame sets it up, or is lost
+      if (!this.#isThere) this.#onDeleted() // otherwise the link is down: the next frame sets it up, or is lost
       return undefined
     }
   }

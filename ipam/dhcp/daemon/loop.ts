@@ -21,24 +21,23 @@ import type { Holder } from "./holder.ts"
 import type { Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
 
-/** Longer than a frame of any link, and than most calls of plugins. */
+/** The size of the buffer in bytes: more than a frame of any link, and than most calls of plugins. */
 const BUFFER = 65_536
 /** The interval between collections of reference cycles. */
 const COLLECT_MS = 60_000
 /** The pause of a holder after an unexpected error. */
 const PAUSE_MS = 10_000
 
-/** The descriptors that the daemon polls besides those of holders and sessions. */
 interface Sources {
   readonly signals: Fd
   /** The listening socket. */
   readonly server: Fd
-  /** Events about the host's links. */
+  /** A socket for events about the host's links. */
   readonly hostEvents: Fd
   readonly timer: BootTimer
 }
 
-/** The event loop of the daemon. It passes descriptors and deadlines to their holder or session. */
+/** The event loop of the daemon. It passes ready descriptors and deadlines to the holders and sessions. */
 class Loop {
   readonly #service: Service
   readonly #sessions: Sessions
@@ -105,7 +104,7 @@ class Loop {
     }
   }
 
-  /** Calls `act` for a holder. An error closes this holder for a while; other holders are not affected. */
+  /** Calls `act` for a holder. After an error, closes this holder for a while; other holders are not affected. */
   #attend(holder: Holder, act: () => void): void {
     try {
       act()
@@ -128,12 +127,12 @@ class Loop {
 
   #schedule(holder: Holder, due: number): void {
     const scheduled = this.#scheduled.get(holder)
-    if (scheduled !== undefined && scheduled <= due) return // then `due` is read again
+    if (scheduled !== undefined && scheduled <= due) return // then the holder's `due` is read again
     this.#scheduled.set(holder, due)
     this.#deadlines.add(due, holder)
   }
 
-  /** Called after a change of the host's links: releases the namespaces of deleted containers. */
+  /** Closes the namespaces of deleted containers. Called after a change of the host's links. */
   #checkNamespaces(hostEvents: Fd): void {
     try {
       for (;;) receive(hostEvents, this.#buffer, MSG_DONTWAIT, this.#sender)
@@ -151,7 +150,7 @@ class Loop {
   }
 }
 
-/** Serves until SIGTERM or SIGINT. */
+/** Serves calls and leases until SIGTERM or SIGINT. */
 export function runLoop(service: Service, server: Fd, log: (line: string) => void): void {
   using signals = watchSignals(Signal.Terminate, Signal.Interrupt)
   using hostEvents = new FileDescriptor(openNetlink(NETLINK_ROUTE, RouteGroup.Link))

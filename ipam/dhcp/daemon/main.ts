@@ -26,16 +26,16 @@ import { runLoop } from "./loop.ts"
 import { type DaemonOptions, parseOptions, UsageError, usage } from "./options.ts"
 import { Service } from "./service.ts"
 
-/** The first descriptor that systemd hands over, sd_listen_fds(3). */
+/** The first descriptor that systemd passes, sd_listen_fds(3). */
 const LISTEN_FDS_START = 3
 const LOCK_PATIENCE_MS = 5_000
 
-/** A reason why the daemon cannot start. */
+/** The error for a daemon that cannot start. */
 class StartError extends Error {
   override readonly name = "StartError"
 }
 
-/** Runs `dhcp daemon` as this process until SIGTERM or SIGINT. Its leases stay in the journal for the next daemon. */
+/** Runs `dhcp daemon` as this process until SIGTERM or SIGINT. The leases stay in the journal for the next daemon. */
 export function runDaemon(): never {
   try {
     const options = parseOptions(programArguments().slice(1))
@@ -74,8 +74,8 @@ function serve(options: DaemonOptions): void {
 }
 
 /**
- * Takes the journal's lock. The kernel may take a moment to release the lock of a killed daemon, and has no event for
- * it.
+ * Takes the journal's lock. Repeats the attempt for a moment, because the kernel may release the lock of a killed
+ * daemon with a delay and reports no event then.
  */
 function lockJournal(journal: Journal): FileDescriptor | undefined {
   const end = monotonicMs() + LOCK_PATIENCE_MS
@@ -86,7 +86,7 @@ function lockJournal(journal: Journal): FileDescriptor | undefined {
   }
 }
 
-/** The socket of systemd's socket activation; undefined without one. */
+/** Returns the socket of systemd's socket activation, or undefined if there is none. */
 function activatedSocket(): FileDescriptor | undefined {
   const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
   if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined
@@ -119,11 +119,13 @@ function isServed(path: string): boolean {
 
 function writePidFile(path: string): void {
   if (!path.startsWith("/")) throw new StartError(`cannot write the pidfile "${path}": path not absolute`)
-  tryUnlink(path) // a symbolic link there, for instance in /tmp, may point to any file
+  tryUnlink(path) // a symbolic link, for instance in /tmp, may point to any file
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
-/** Raises the soft limit of descriptors: acquiring a lease needs two to five, and many systems give a service 1024. */
+/**
+ * Raises the soft limit of descriptors. Acquiring a lease needs two to five, and many systems limit a service to 1024.
+ */
 function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)

@@ -4,14 +4,14 @@ import { makeDuid, usualRequests6 } from "../protocol/message6.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 import { keyOf, type Subject } from "./journal.ts"
 
-/** The directory of leases, unless the command line names another. */
+/** The default directory of leases, which the command line may replace. */
 export const DEFAULT_STATE = "/var/lib/cni/dhcp"
 
-/** The command line of the daemon. */
+/** The options on the daemon's command line. */
 export interface DaemonOptions {
   readonly socketPath: string
   readonly pidFile: string
-  /** The prefix of the paths of the socket, of every namespace and of the directory of leases. */
+  /** The prefix for the paths of the socket, of the directory of leases, and of every namespace. */
   readonly hostPrefix: string
   readonly stateDirectory: string
   readonly broadcast: boolean
@@ -20,7 +20,7 @@ export interface DaemonOptions {
   readonly resendTimeoutMs: number
 }
 
-/** An error in the command line. */
+/** The error for a wrong command line. */
 export class UsageError extends Error {
   override readonly name = "UsageError"
 }
@@ -45,7 +45,7 @@ const defaults = {
 } as const
 
 /**
- * Reads `dhcp daemon`'s arguments, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws
+ * Parses the arguments of `dhcp daemon`, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws
  * `UsageError`.
  */
 export function parseOptions(args: readonly string[]): DaemonOptions {
@@ -83,7 +83,7 @@ export function parseOptions(args: readonly string[]): DaemonOptions {
   }
 }
 
-/** Returns the usage text for an error in the command line. */
+/** Returns the usage text for a wrong command line. */
 export function usage(): string {
   const lines = Object.entries(flags).map(([name, { help }]) => {
     const value = Object.hasOwn(defaults, name) ? defaults[name as keyof typeof defaults] : undefined
@@ -96,8 +96,8 @@ export function usage(): string {
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
 /**
- * Returns the milliseconds of a duration in Go's syntax, "1m30s"; undefined for any other text, and for less than one
- * millisecond.
+ * Returns the milliseconds of a duration in Go's syntax, "1m30s". Returns undefined for any other text, and for less
+ * than one millisecond.
  */
 export function parseDuration(text: string): number | undefined {
   const parts = /^(?:\d+(?:\.\d*)?(?:ms|s|m|h))+$/.test(text) ? text.matchAll(/([\d.]+)(ms|s|m|h)/g) : []

@@ -6,7 +6,7 @@ import { type DaemonOptions, patienceMsOf } from "./options.ts"
 
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
-/** Returns the result of ADD for the DHCPv4 and DHCPv6 leases of an attachment. */
+/** Returns the result of ADD for an attachment's DHCPv4 and DHCPv6 leases. */
 export function resultOf(leases: readonly Lease[], { priority, useOptions }: Wishes): Result {
   return {
     interfaces: [],
@@ -27,12 +27,12 @@ function dnsOf(leases: readonly Lease[]): Dns {
   }
 }
 
-/** Returns the MTU of the leases; undefined without one, or if options are not used. */
+/** Returns the MTU in the leases, or undefined if there is none or options are not used. */
 export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number | undefined {
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }
 
-/** Returns the reason for a missing lease, for the error of an ADD that timed out. */
+/** Returns the reason why a lease is missing, for the error after a timeout of ADD. */
 export function noLeaseReason(subject: Subject, clients: readonly ClientState[], options: DaemonOptions): string {
   const { link, namespace, config } = subject
   const seconds = patienceMsOf(config, options) / 1000
@@ -41,14 +41,14 @@ export function noLeaseReason(subject: Subject, clients: readonly ClientState[],
   return `no more tries: no ${missingOf(clients)} in ${seconds} s on ${where}; last packet seen: ${seen}`
 }
 
-/** The awaited messages of the clients: "OFFER", "ACK from server 10.1.2.1". */
+/** Returns the messages that the clients wait for: "OFFER", "ACK from server 10.1.2.1". */
 export function missingOf(clients: readonly ClientState[]): string {
   const waiting = clients.find(({ phase }) => phase !== "bound")
   if (!waiting) return clients.length === 0 ? "carrier" : "link-local IPv6 address"
   return waiting.offer ? `${awaited(waiting)} from server ${waiting.offer.server}` : awaited(waiting)
 }
 
-/** The message that a client waits for. */
+/** Returns the message that a client waits for. */
 function awaited({ phase, config }: ClientState): string {
   const isIpv4 = config.family === AF_INET
   if (phase === "requesting" || phase === "rebooting") return isIpv4 ? "ACK" : "REPLY"

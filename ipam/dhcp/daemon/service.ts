@@ -13,7 +13,7 @@ import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
 import { keyOf, type LeaseRecord, NoLinkError, namespaceLives } from "./journal.ts"
 
-/** The refusal of a call; its message is sent to the caller. */
+/** The refusal of a call. Its message is sent to the caller. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
 }
@@ -28,8 +28,8 @@ export class Service {
   }
 
   /**
-   * Resumes the leases in the journal. Releases the lease of an unanswered ADD, and one that was being released.
-   * Removes records of an earlier boot, because its containers no longer exist. Logs a lease that cannot be resumed.
+   * Resumes the leases in the journal. Releases leases whose ADD was not answered, and leases that were being released.
+   * Removes records of an earlier boot, because its containers no longer exist. Logs leases that cannot be resumed.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -51,8 +51,7 @@ export class Service {
   }
 
   /**
-   * Leases addresses for an attachment, or answers with its present ones. The waiter is answered now or later. Throws
-   * `Refusal`.
+   * Acquires leases for an attachment, unless it already has them. Answers the waiter now or later. Throws `Refusal`.
    */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
@@ -76,13 +75,13 @@ export class Service {
     }
   }
 
-  /** Releases the leases of an attachment. Succeeds if it has none. */
+  /** Releases the leases of an attachment. Missing leases are not an error. */
   release(call: CallArguments): void {
     const holder = this.holders.get(keyOf(this.#read(call, true).owner))
     if (holder) this.#drop(holder)
   }
 
-  /** Checks that an attachment still has the addresses of its ADD; acquires nothing. Throws `Refusal`. */
+  /** Checks that an attachment still has the addresses of its ADD. Acquires no lease. Throws `Refusal`. */
   check(call: CallArguments): void {
     const { owner, network } = this.#read(call, true)
     const holder = this.holders.get(keyOf(owner))
@@ -104,7 +103,7 @@ export class Service {
       throw new Refusal(`expected ${expected.filter((each) => !isHeld(each)).join(", ")}, and ${found}`)
   }
 
-  /** Releases the leases of attachments of a network that are not among the valid ones. */
+  /** Releases the leases of a network's attachments that are not in the list of valid ones. */
   collect(call: CallArguments): void {
     const { network } = this.#read(call, true)
     if (network.attachments === undefined) return
@@ -114,12 +113,12 @@ export class Service {
     }
   }
 
-  /** Calls `onTime` of a holder, and removes the holder if its ADD timed out. */
+  /** Calls `onTime` of a holder, and removes the holder after a timeout of its ADD. */
   onTime(holder: Holder): void {
     if (!holder.onTime() && this.holders.get(holder.key) === holder) this.holders.delete(holder.key)
   }
 
-  /** Releases the leases of a holder when the last caller that waits for them closes its connection. */
+  /** Removes a caller that closed its connection. Releases the leases if no other caller waits for them. */
   abandon(holder: Holder, waiter: Waiter): void {
     if (holder.abandon(waiter) && this.holders.get(holder.key) === holder) this.#drop(holder)
   }
@@ -131,7 +130,7 @@ export class Service {
     this.holders.delete(holder.key)
   }
 
-  /** Whether the namespace at a path is still the holder's, and has its link. */
+  /** Reports whether the namespace at a path is the holder's and has its link. */
   #isAbout({ isGone, subject: { namespace, link } }: Holder, path: string): boolean {
     return !isGone && this.#env.links.at({ namespace: { ...namespace, path }, link }).exists()
   }

@@ -23,23 +23,23 @@ const SESSIONS_MAX = 4096
 /** The pause after accept(2) has failed for lack of descriptors or memory. */
 const PAUSE_MS = 1_000
 
-/** One connection of a plugin, and its calls that wait for an answer. */
+/** The connection of a plugin, and its calls that wait for an answer. */
 interface Session {
   readonly socket: FileDescriptor
   readonly rpc: RpcSession
-  /** Bytes that are not written yet. */
+  /** The bytes that have not been written yet. */
   out: Uint8Array
-  /** The connection is closed after `out` is written. */
+  /** Whether the connection is closed once `out` is written. */
   isEnding: boolean
   readonly waiting: Map<Waiter, Holder>
 }
 
-/** The connections of plugins. Passes their calls to the service, and sends its answers. */
+/** The connections of plugins. This class passes their calls to the service, and sends the answers. */
 export class Sessions {
   readonly #sessions = new Map<Fd, Session>()
   readonly #service: Service
   readonly #log: (line: string) => void
-  /** Called with a holder whose deadline may have changed. */
+  /** Called with a holder after its deadline may have changed. */
   readonly #touch: (holder: Holder) => void
   #acceptsAt: number | undefined
 
@@ -50,8 +50,8 @@ export class Sessions {
   }
 
   /**
-   * The end of the pause, in the time of `bootMs`; undefined if there is no pause. Until then do not poll the listening
-   * socket: poll(2) would report the waiting connections all the time.
+   * The end of the pause of accepting, by the clock of `bootMs`; undefined without a pause. Do not poll the listening
+   * socket during a pause, because poll(2) would report the waiting connections all the time.
    */
   get acceptsAt(): number | undefined {
     return this.#acceptsAt
@@ -61,7 +61,7 @@ export class Sessions {
     return [...this.#sessions].map(([fd, { out }]) => ({ fd, events: out.length > 0 ? Poll.In | Poll.Out : Poll.In }))
   }
 
-  /** Accepts the next connection of the listening socket, if any. */
+  /** Accepts the next connection of the listening socket, if there is one. */
   accept(server: Fd): void {
     this.#acceptsAt = undefined
     try {
@@ -75,7 +75,7 @@ export class Sessions {
     }
   }
 
-  /** Reads from and writes to a ready descriptor. Returns false if it belongs to no session. */
+  /** Reads from and writes to a ready descriptor. Returns false if it is not the socket of a session. */
   serve(fd: Fd, buffer: Uint8Array): boolean {
     const session = this.#sessions.get(fd)
     if (!session) return false
@@ -88,7 +88,7 @@ export class Sessions {
     return true
   }
 
-  /** Returns the received bytes; `undefined` if none have arrived, empty if the peer has closed. */
+  /** Returns the received bytes: `undefined` if none have arrived, empty if the peer has closed the connection. */
   #read({ socket }: Session, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return buffer.subarray(0, read(socket.fd, buffer))
@@ -159,7 +159,7 @@ export class Sessions {
     }
   }
 
-  /** Closes a connection, and releases leases that only its calls waited for. */
+  /** Closes a connection. Releases leases for which only its calls waited. */
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()

@@ -22,12 +22,12 @@ import { type Heard, socketFilter } from "../protocol/filter.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 
 /**
- * The maximum of router advertisements read after each frame of the client. They have their own socket, so that a flood
- * of them neither fills the queue of the servers' answers nor delays other leases.
+ * The maximum of router advertisements that are read after each sent frame. They have their own socket, so that a flood
+ * of them neither fills the queue for the servers' answers nor delays other leases.
  */
 const ADVERTISEMENTS_MAX = 64
 
-/** Returns the kinds of frames that a client receives. The first is that of its server's answers. */
+/** Returns the kinds of frames that a client receives. The first kind includes the server's answers. */
 function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
   if (family !== AF_INET) return ["dhcpv6", "router"]
   return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]
@@ -45,8 +45,8 @@ export class Packets {
   }
 
   /**
-   * Sends a frame on a link of the thread's namespace. Returns false if the link is down, or was down before. Throws
-   * `SyscallError`.
+   * Sends a frame on a link of the thread's namespace. Returns false if the link is down, or was down since the last
+   * frame. Throws `SyscallError`.
    */
   send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
     for (const heard of heardBy(config)) {
@@ -63,8 +63,8 @@ export class Packets {
   }
 
   /**
-   * Receives the next frame for a client: answers of servers before router advertisements. Throws `ENETDOWN` once the
-   * link goes down.
+   * Receives the next frame for a client, answers of servers before router advertisements. Throws `ENETDOWN` after the
+   * link went down.
    */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     for (const heard of heardBy(config)) {
@@ -82,10 +82,10 @@ export class Packets {
   }
 }
 
-/** Of struct nlmsghdr, <linux/netlink.h>. */
+/** The size of struct nlmsghdr, <linux/netlink.h>. */
 const HEADER = 16
 
-/** The kernel's events about the links and IPv6 addresses of the thread's namespace. */
+/** A socket for the kernel's events about the links and IPv6 addresses of the thread's namespace. */
 export class LinkEvents extends FileDescriptor {
   readonly #sender = new NetlinkSender()
 
@@ -94,7 +94,7 @@ export class LinkEvents extends FileDescriptor {
     return new LinkEvents(openNetlink(NETLINK_ROUTE, RouteGroup.Link | RouteGroup.Ipv6Address))
   }
 
-  /** Reads the pending events. Returns whether one of them reports the link's carrier, or some were dropped. */
+  /** Reads the pending events. Returns whether one of them reports the link's carrier, or whether events were lost. */
   read(into: Uint8Array, link: Ifindex): boolean {
     let hasCarrier = false
     try {
@@ -111,8 +111,8 @@ export class LinkEvents extends FileDescriptor {
 }
 
 /**
- * Whether an event reports that a link has carrier and frames pass. The event of `ip link set up` may also have
- * `IFF_RUNNING`, from before the link was set down, but it lists changed flags. Each event has its own datagram.
+ * Reports whether an event says that a link has carrier and frames pass. The event of `ip link set up` may have
+ * `IFF_RUNNING` from before the link was set down, but it lists changed flags. Each event has its own datagram.
  */
 export function reportsCarrier(event: Uint8Array, link: Ifindex): boolean {
   const end = HEADER + linkHeader.size

@@ -1,14 +1,14 @@
 import { decodeLatin1 } from "../../../pkg/engine/mod.ts"
 import { DecodeError, type WholeCodec } from "../../../pkg/netlink/mod.ts"
 
-/** Writes bytes as hexadecimal digits, the format of the journal and of `ClientConfig`. */
+/** Returns bytes as hexadecimal digits, the format of the journal and of `ClientConfig`. */
 export function toHex(bytes: Uint8Array): string {
   let digits = ""
   for (const byte of bytes) digits += (byte < 16 ? "0" : "") + byte.toString(16)
   return digits
 }
 
-/** Reads hexadecimal digits, two for each byte. Throws `RangeError` for any other text. */
+/** Returns the bytes for hexadecimal digits, two for each byte. Throws `RangeError` for any other text. */
 export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
   if (digits.length % 2 !== 0 || /[^0-9a-f]/i.test(digits)) throw new RangeError(`"${digits}" is not hexadecimal`)
   const bytes = new Uint8Array(digits.length / 2)
@@ -17,8 +17,8 @@ export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Returns the text of an option without the NUL that some servers append. Replaces bytes other than printable ASCII by
- * "?".
+ * Returns the text of an option, without the NUL that some servers append. Replaces bytes other than printable ASCII
+ * with "?".
  */
 export function printable(bytes: Uint8Array): string {
   return decodeLatin1(bytes)
@@ -26,18 +26,18 @@ export function printable(bytes: Uint8Array): string {
     .replace(/[^ -~]/g, "?")
 }
 
-/** A host or domain name. Characters with a meaning in files, such as line breaks, are excluded. */
+/** The syntax of a host or domain name. It excludes characters that have a meaning in files, such as line breaks. */
 const nameSyntax = /^(?=.{1,253}$)[0-9a-z_](?:[0-9a-z_-]{0,62})(?:\.[0-9a-z_][0-9a-z_-]{0,62})*$/i
 
-/** Returns a domain name without the dot at its end; undefined for any other text. */
+/** Returns a domain name without the dot at its end, or undefined for any other text. */
 export function checkName(text: string): string | undefined {
   const name = text.replace(/\.$/, "")
   return nameSyntax.test(name) ? name : undefined
 }
 
 /**
- * Reads a sequence of names in the DNS's format (RFC 1035, 4.1.4), for DHCPv4 `compressed` (RFC 3397). A pointer must
- * point before the labels that it ends, so there is no loop. Returns undefined for bytes that are not names.
+ * Decodes a sequence of names in the format of DNS (RFC 1035, 4.1.4), for DHCPv4 `compressed` (RFC 3397). A pointer
+ * must point before the labels that it follows, so there are no loops. Returns undefined for bytes that are not names.
  */
 export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
   const names: string[] = []
@@ -74,7 +74,7 @@ function decodeNameAt(bytes: Uint8Array, start: number, compressed: boolean) {
   return undefined
 }
 
-/** The codec of a value that clients never send. */
+/** Returns the codec of a value that clients only receive. */
 export function readable<T>(what: string, decode: (found: Uint8Array) => T | undefined): WholeCodec<T> {
   return {
     encode() {
@@ -88,7 +88,7 @@ export function readable<T>(what: string, decode: (found: Uint8Array) => T | und
   }
 }
 
-/** Decodes bytes; undefined if they cannot be decoded. */
+/** Decodes bytes, or returns undefined if they cannot be decoded. */
 export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Uint8Array): T | undefined {
   try {
     return codec.decode(found)
@@ -98,7 +98,7 @@ export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Ui
   }
 }
 
-/** Splits bytes into pieces of one size; undefined if a rest remains, or if there are no bytes. */
+/** Splits bytes into pieces of one size. Returns undefined if a rest remains, or if there are no bytes. */
 export function pieces(bytes: Uint8Array, size: number): Uint8Array[] | undefined {
   if (bytes.length === 0 || bytes.length % size !== 0) return undefined
   const found: Uint8Array[] = []

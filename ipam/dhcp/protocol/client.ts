@@ -1,7 +1,8 @@
 /**
- * The DHCP client: from a state and an event to the next state, the frames to send, and the changes of the interface. It opens nothing,
- * sends nothing and waits for nothing: frames, time and the deadline of the state are its inputs and outputs. The states are those
- * of RFC 2131, figure 5, and RFC 8415, 18.2; "waiting", "probing", "routing" and "ended" are of this client.
+ * The DHCP client. From a state and an event it computes the next state, the frames to send, and the changes of the
+ * interface. It opens nothing, sends nothing and waits for nothing: frames, time and the deadline of the state are its
+ * inputs and outputs. The states are those of RFC 2131, figure 5, and RFC 8415, 18.2. Only this client has "waiting",
+ * "probing", "routing" and "ended".
  *
  * | state      | DHCPv4 sends              | DHCPv6 sends         | next state                                                         |
  * | ---------- | ------------------------- | -------------------- | ------------------------------------------------------------------ |
@@ -28,28 +29,28 @@ import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
 import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
 /**
- * The number of transmissions before a request counts as unanswered; RFC 2131, 4.1; RFC 8415, 7.6. Other requests end
- * with T2 or the lease.
+ * The number of transmissions after which a request counts as unanswered (RFC 2131, 4.1; RFC 8415, 7.6). Other requests
+ * are repeated until T2 or the end of the lease.
  */
 const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
 const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
 const PROBES = 3 // RFC 5227, 1.1
 const DECLINE_PAUSE_MS = 10_000 // RFC 2131, 3.1, 5
-const ROUTER_TRIES = 4 // RFC 4861, 10: router solicitations, and the wait after each
+const ROUTER_TRIES = 4 // RFC 4861, 10: the number of router solicitations, and the wait after each
 const ROUTER_WAIT_MS = 1000
 const ROUTER_FRESH_MS = 10_000 // an older advertisement does not answer a solicitation
 
 /** States that ignore frames. */
 const deaf: readonly Phase[] = ["init", "bound", "waiting", "ended"]
 
-/** Returns a client in state "init"; the event "start" starts it. */
+/** Returns a client in state "init". The event "start" starts it. */
 export function createClient(config: ClientConfig): ClientState {
   return { config, phase: "init", xid: 0, begunAt: 0, sent: 0, waitMs: 0, failures: 0 }
 }
 
 /**
- * Returns the step of a client for an event. The same arguments give the same step. Throws for no content of a frame.
- * The next "time" event is due at `state.deadline`.
+ * Returns the step of a client for an event. The same arguments give the same step. Never throws because of the content
+ * of a frame. The next "time" event is due at `state.deadline`.
  */
 export function advance(state: ClientState, event: ClientEvent, moment: Moment): Step {
   if (state.phase === "ended") return stepTo(state)
@@ -65,7 +66,7 @@ export function advance(state: ClientState, event: ClientEvent, moment: Moment):
   }
 }
 
-/** Handles the deadline of a state. */
+/** Handles the passed deadline of a state. */
 function onTime(state: ClientState, moment: Moment): Step {
   const { phase, sent, lease, offer } = state
   if (phase !== "routing" && lease && !holds(lease, moment)) return lose(state, moment)
@@ -109,7 +110,7 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   return answer ? onAnswer(changed(state, { seen: answer.seen }), answer, moment) : stepTo(state)
 }
 
-/** Handles a server's answer to this state's request. */
+/** Handles a server's answer to the request of the current state. */
 function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   const { phase, lease, config } = state
   switch (answer.kind) {
@@ -137,7 +138,7 @@ function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   return phase === "requesting" && !lease ? pause(state, moment) : stepTo(state)
 }
 
-/** Enters a state with its own transaction, and sends its first request. */
+/** Enters a state, starts a new transaction for it, and sends its first request. */
 function begin(state: ClientState, phase: Phase, moment: Moment): Step {
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, sent: 0 }
   const waitMs = isIpv4(state) ? state.config.timeoutMs : 0
@@ -145,7 +146,7 @@ function begin(state: ClientState, phase: Phase, moment: Moment): Step {
   return send(changed(state, { phase, ...transaction, waitMs, offer }), moment)
 }
 
-/** Sends or repeats the request of the state, and sets the deadline for its answer. */
+/** Sends or repeats the request of the state, and sets the deadline for the answer. */
 function send(state: ClientState, moment: Moment): Step {
   const { now } = moment
   const { phase, lease, offer } = state
@@ -160,21 +161,21 @@ function send(state: ClientState, moment: Moment): Step {
   return stepTo(changed(state, { ...sent, secs }), [requestFrame(changed(state, { secs }))])
 }
 
-/** Pauses before the next attempt. */
+/** Waits before the next attempt, in state "waiting". */
 function pause(state: ClientState, moment: Moment, ms?: number): Step {
   const failures = state.failures + 1
   const deadline = moment.now + (ms ?? pauseMs(failures, state.config, moment))
   return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
 }
 
-/** Sends another probe for the address. The address is free if no probe was answered. */
+/** Sends another ARP probe for the address. If no probe was answered, the address is free, and the lease is bound. */
 function probe(state: ClientState, offer: Lease, moment: Moment): Step {
   if (state.sent >= PROBES) return bind(state, offer, moment)
   const deadline = moment.now + Math.ceil(state.config.probeMs / PROBES)
   return stepTo(changed(state, { sent: state.sent + 1, deadline }), [encodeProbe(state.config.mac, addressOf(offer))])
 }
 
-/** Tells the server that another host uses the address, and pauses. */
+/** Declines an address that another host uses, and waits. */
 function decline(state: ClientState, offer: Lease, user: string, moment: Moment): Step {
   const seen = `${addressText(offer)} in use by ${user}`
   const declined = stepTo(changed(state, { seen }), [declineFrame(state, offer)])
@@ -182,8 +183,8 @@ function decline(state: ClientState, offer: Lease, user: string, moment: Moment)
 }
 
 /**
- * Keeps the address, and solicits routers unless one was heard recently. After some attempts the lease is bound without
- * a router.
+ * Sends a router solicitation before the lease is bound, unless a router advertisement has arrived recently. After some
+ * attempts the lease is bound without a router.
  */
 function awaitRouter(state: ClientState, lease: Lease, moment: Moment): Step {
   if (hasFreshRouter(state, moment) || state.sent >= ROUTER_TRIES) return bind(state, lease, moment)
@@ -196,7 +197,7 @@ function hasFreshRouter({ router }: ClientState, { now }: Moment): boolean {
   return router !== undefined && now < router.at + ROUTER_FRESH_MS
 }
 
-/** Takes a lease: the first one, or a renewed one. */
+/** Binds a lease: a first one, or a renewed one. */
 function bind(state: ClientState, given: Lease, moment: Moment): Step {
   const { lease: before } = state
   const lease = withRouter(given, state.router, moment.now)
@@ -211,7 +212,7 @@ function settle(state: ClientState, lease: Lease, moment: Moment): Step {
   return stepTo(bound)
 }
 
-/** Drops the lease, if any, and starts over. */
+/** Removes the lease, if there is one, and starts again in "selecting". */
 function lose(state: ClientState, moment: Moment, why?: string): Step {
   const { lease } = state
   const reason = why ?? `the lease of ${lease && addressText(lease)} has expired`
@@ -220,7 +221,7 @@ function lose(state: ClientState, moment: Moment, why?: string): Step {
   return andThen(lost, (free) => begin(free, "selecting", moment))
 }
 
-/** Releases the lease that a server assigned, or may have assigned in a lost answer. */
+/** Releases the lease that a server assigned, or may have assigned in an answer that was lost. */
 function release(state: ClientState, moment: Moment): Step {
   const { lease = state.phase === "selecting" ? undefined : state.offer } = state
   const transaction = { xid: randomXid(state, moment), begunAt: moment.now, deadline: undefined }
@@ -237,7 +238,10 @@ function randomXid(state: ClientState, moment: Moment): number {
   return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
 }
 
-/** Returns the state with changes. `undefined` removes a property, so that a state does not change in the journal. */
+/**
+ * Returns the state with changes. `undefined` removes a property, because a state in the journal has no undefined
+ * properties.
+ */
 function changed(state: ClientState, changes: { [K in keyof ClientState]?: ClientState[K] | undefined }): ClientState {
   const next: Record<string, unknown> = { ...state, ...changes }
   for (const key of Object.keys(changes)) if (next[key] === undefined) delete next[key]
@@ -248,7 +252,7 @@ function stepTo(state: ClientState, send: readonly Uint8Array[] = [], changes: r
   return { state, send, changes, listen: !deaf.includes(state.phase) }
 }
 
-/** Combines two steps. */
+/** Returns one step for two: the second continues from the state of the first. */
 function andThen(first: Step, next: (state: ClientState) => Step): Step {
   const { state, send, changes, listen } = next(first.state)
   return { state, send: [...first.send, ...send], changes: [...first.changes, ...changes], listen }

@@ -2,8 +2,8 @@ import { ETH_P_IP, ETH_P_IPV6, encodeFilter, type FilterInstruction } from "../.
 import { ETH_P_ARP, IPPROTO_ICMPV6, IPPROTO_UDP } from "./frames.ts"
 
 /**
- * <linux/bpf_common.h>: loads of a half word and a byte of the frame, of the IPv4 header's length into X, jumps, and
- * return.
+ * Instructions of <linux/bpf_common.h>: loads of a half word and of a byte of the frame, the load of the IPv4 header's
+ * length into X, jumps, and return.
  */
 const Bpf = {
   Half: 0x28,
@@ -16,7 +16,7 @@ const Bpf = {
 } as const
 
 /**
- * The maximum length of a received frame: clients ask servers for messages of at most 1500 bytes. A neighbor on a
+ * The maximum length of a received frame. Clients ask servers for messages of at most 1500 bytes. A neighbor on a
  * virtual link can send 64 KB in one frame, with thousands of routes. Such a frame is truncated, and its datagram is
  * ignored.
  */
@@ -42,8 +42,8 @@ const filter4: readonly FilterInstruction[] = [
 ]
 
 /**
- * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only clients that probe use it, because the hosts of a large network
- * send much ARP.
+ * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only for clients that probe, because the hosts of a large network send
+ * many ARP packets.
  */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
@@ -52,7 +52,10 @@ const filter4WithArp: readonly FilterInstruction[] = [
   ...filter4,
 ]
 
-/** Matches IPv6 packets with a next header, and a number behind the IP header that `load` reads. */
+/**
+ * Returns a filter for IPv6 packets with this next header, and with `number` in the field after the IP header that
+ * `load` reads.
+ */
 function filterIpv6(nextHeader: number, load: FilterInstruction, number: number): readonly FilterInstruction[] {
   return [
     [Bpf.Half, 0, 0, 12], // type
@@ -74,12 +77,12 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
 /**
- * The packets that a packet socket receives: answers of DHCPv4 servers, these and ARP, answers of DHCPv6 servers, or
- * router advertisements.
+ * The packets that a packet socket receives: answers of DHCPv4 servers, the same with ARP, answers of DHCPv6 servers,
+ * or router advertisements.
  */
 export type Heard = keyof typeof filters
 
-/** The filter of a packet socket, struct sock_filter. It accepts these frames and no others. */
+/** Returns the filter of a packet socket (struct sock_filter) that accepts only these frames. */
 export function socketFilter(heard: Heard): Uint8Array {
   return encodeFilter(filters[heard])
 }

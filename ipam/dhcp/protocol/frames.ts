@@ -11,7 +11,7 @@ export const IPPROTO_ICMPV6 = 58
 
 export const broadcastMac = "ff:ff:ff:ff:ff:ff"
 
-/** RFC 791, 3.1, without options; addresses follow. */
+/** The IPv4 header without options, before the addresses (RFC 791, 3.1). */
 const ipv4Header = struct({
   versionAndLength: u8,
   service: u8,
@@ -22,9 +22,9 @@ const ipv4Header = struct({
   protocol: u8,
   checksum: u16be,
 })
-/** RFC 8200, 3; addresses follow. */
+/** The IPv6 header before the addresses (RFC 8200, 3). */
 const ipv6Header = struct({ versionAndFlow: u32be, length: u16be, nextHeader: u8, hopLimit: u8 })
-/** RFC 768 */
+/** The UDP header (RFC 768). */
 const udpHeader = struct({ source: u16be, destination: u16be, length: u16be, checksum: u16be })
 
 /** The source or destination of a packet. */
@@ -43,12 +43,12 @@ export type Packet =
   | { readonly kind: "udp"; readonly from: Endpoint; readonly to: Endpoint; readonly payload: Uint8Array }
   | { readonly kind: "icmpv6"; readonly mac: string; readonly ip: Uint8Array; readonly message: Uint8Array }
 
-/** Returns an Ethernet frame with any payload. Throws `RangeError` for a hardware address of another link type. */
+/** Returns an Ethernet frame with a payload. Throws `RangeError` for a hardware address of another link type. */
 function encodeFrame(to: string, from: string, type: number, payload: Uint8Array): Uint8Array {
   return concat([ethernetAddress(to), ethernetAddress(from), u16be.encode(type), payload])
 }
 
-/** Returns the bytes of an Ethernet hardware address. Throws `RangeError` for any other. */
+/** Returns the bytes of an Ethernet hardware address. Throws `RangeError` for any other text. */
 export function ethernetAddress(text: string): Uint8Array {
   const mac = parseMac(text)
   if (mac?.length !== 6) throw new RangeError(`"${text}" is not a hardware address of Ethernet`)
@@ -68,7 +68,8 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
 }
 
 /**
- * Returns a frame with an ICMPv6 message and its checksum. Neighbor discovery needs hop limit 255 (RFC 4861).
+ * Returns a frame with an ICMPv6 message and its checksum. The hop limit is 255, which neighbor discovery requires (RFC
+ * 4861).
  */
 export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()
@@ -100,12 +101,14 @@ export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
-/** The IP header's part of a checksum. IPv6 has more zeros in it, which do not change the sum. */
+/**
+ * Returns the bytes of the IP header that a checksum includes. IPv6 has more zeros here, which do not change the sum.
+ */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
   return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }
 
-/** The internet checksum (RFC 1071) of parts; all but the last have an even length. */
+/** Returns the internet checksum (RFC 1071) of several parts. All but the last must have an even length. */
 export function checksum(parts: readonly Uint8Array[]): number {
   let sum = 0
   for (const part of parts) for (let at = 0; at < part.length; at += 2) sum += u16be.get(part, at)
@@ -114,8 +117,8 @@ export function checksum(parts: readonly Uint8Array[]): number {
 }
 
 /**
- * Reads a frame. Undefined unless it is a whole UDP datagram or an ICMPv6 message. The checksum of UDP is not checked:
- * for a packet from this machine it is only computed when the packet leaves by a network card.
+ * Reads a frame. Returns undefined unless it contains a whole UDP datagram or an ICMPv6 message. Does not check the
+ * checksum of UDP: in a packet from this machine, only the network card computes it.
  */
 export function readPacket(frame: Uint8Array): Packet | undefined {
   const type = u16be.get(frame, 12)
@@ -159,12 +162,12 @@ function readUdp(frame: Uint8Array, from: Uint8Array, to: Uint8Array, datagram: 
   }
 }
 
-/** RFC 826; four addresses follow. */
+/** The ARP header before its four addresses (RFC 826). */
 const arpHeader = struct({ hardware: u16be, protocol: u16be, hardwareLength: u8, protocolLength: u8, operation: u16be })
 const arpOfIpv4 = { hardware: ARPHRD_ETHER, protocol: ETH_P_IP, hardwareLength: 6, protocolLength: 4 }
 const unspecified = new Uint8Array(4)
 
-/** Returns an ARP probe, which has no sender address; RFC 5227, 2.1.1. */
+/** Returns an ARP probe, which has no sender address (RFC 5227, 2.1.1). */
 export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
   const asked = concat([
     arpHeader.encode({ ...arpOfIpv4, operation: ARPOP_REQUEST }),
@@ -177,8 +180,8 @@ export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
 }
 
 /**
- * Returns the hardware address of another interface that uses or probes for an IPv4 address (RFC 5227, 2.1.1), as read
- * from an ARP frame; undefined for any other frame.
+ * Returns the hardware address of another interface that uses an IPv4 address or probes for it, as read from an ARP
+ * frame (RFC 5227, 2.1.1). Returns undefined for any other frame.
  */
 export function findUser(frame: Uint8Array, mac: string, ip: Uint8Array): string | undefined {
   if (u16be.get(frame, 12) !== ETH_P_ARP || frame.length < 14 + 28) return undefined

@@ -14,34 +14,34 @@ import { isOnLink, type Options, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
-/** The part of a server's message that becomes a lease. */
+/** The fields of a server's message that a lease is made from. */
 interface Given {
   readonly yourAddress: string
   readonly options: Options
 }
 
-/** The parts of a lease that are not in the message. */
+/** The data for a lease that is not in the message. */
 export interface Circumstances {
   readonly serverMac: string
   readonly moment: Moment
-  /** The codes of the options that were requested: a server may send others. */
+  /** The codes of the requested options. A server may send others. */
   readonly asked: readonly number[]
   readonly before?: Lease | undefined
 }
 
-/** The lease time of an answer without one, as upstream has it. */
+/** The lease time of an answer without one, like upstream's. */
 const defaultSeconds = 3600
 
 /** Codes of options; RFC 2132, 3.5; RFC 3442. */
 const ROUTERS = 3
 const CLASSLESS_ROUTES = 121
 
-/** The smallest MTU of IPv4; RFC 791, 3.2. */
+/** The smallest MTU of IPv4 (RFC 791, 3.2). */
 const minimalMtu = 68
 
 /**
- * The lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server has those
- * of `before`, the lease that is renewed.
+ * Returns the lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server
+ * address gets those of `before`, the lease that is renewed.
  */
 export function leaseOf(message: Given, { serverMac, moment, asked, before }: Circumstances): Lease | string {
   const { options, yourAddress } = message
@@ -84,9 +84,9 @@ export function leaseOf(message: Given, { serverMac, moment, asked, before }: Ci
 }
 
 /**
- * Returns the gateway and routes. The gateway is the first router. If there are classless routes, routers and other
- * routes are ignored; RFC 3442. Routers that were not requested are ignored too: a container with several networks has
- * its default route elsewhere.
+ * Returns the gateway and routes. The gateway is the first router. If there are classless routes, ignores routers and
+ * other routes (RFC 3442). Also ignores routers that were not requested, because a container in several networks has
+ * its default route in another one.
  */
 function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {
   const asksRouters = asked.includes(ROUTERS)
@@ -100,9 +100,9 @@ function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pi
 }
 
 /**
- * Returns routes in an order that the kernel accepts: routes on the link first. A router outside of the leased network
- * and of the networks on the link gets a route on the link, because clouds assign masks of /32 and such routers. Omits
- * a route with an invalid gateway.
+ * Returns routes in an order that the kernel accepts: routes on the link first. Adds a route on the link to a router
+ * that is outside the leased network and the other networks on the link. Clouds assign such routers, with masks of /32.
+ * Omits a route with an invalid gateway.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)
@@ -116,25 +116,25 @@ function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   return [...onLink, ...byRouter]
 }
 
-/** Whether a host can have this address: not of network 0 or 127, no multicast, no class E. */
+/** Reports whether a host can have this address: not in network 0 or 127, not multicast, not class E. */
 function isUsable(ip: Uint8Array): boolean {
   const first = ip[0] ?? 0
   return first !== 0 && first !== 127 && first < 224
 }
 
-/** The prefix length of a mask; undefined for bytes that are not a mask. */
+/** Returns the prefix length of a mask, or undefined for bytes that are not a mask. */
 function prefixOf(mask: string): number | undefined {
   const bytes = parseIp(mask) ?? new Uint8Array(4)
   for (let prefix = 1; prefix <= 32; prefix++) if (sameBytes(prefixMask(4, prefix), bytes)) return prefix
   return undefined
 }
 
-/** A lease's address without its prefix length. */
+/** Returns a lease's address without its prefix length. */
 export function addressOf(lease: Lease): Uint8Array {
   return parseIp(lease.address.split("/")[0] ?? "") ?? new Uint8Array(4)
 }
 
-/** A lease's address without its prefix length, as text. */
+/** Returns a lease's address without its prefix length, as text. */
 export function addressText(lease: Lease): string {
   return formatIp(addressOf(lease))
 }

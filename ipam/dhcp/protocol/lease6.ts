@@ -7,21 +7,21 @@ import { advertisementOf } from "./router.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment, RouterSeen } from "./types.ts"
 
-/** RFC 8415, 7.5 */
+/** Status codes (RFC 8415, 7.5). */
 export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4 } as const
 
-/** The client has one DUID for each attachment, so one association is enough. */
+/** The ID of an association. One is enough, because the client has one DUID for each attachment. */
 export const iaid = 1
 
-/** Why a message has no lease: the server's status, and a description. */
+/** The reason why a message has no lease: the server's status, and a description. */
 export interface Refusal {
   readonly status?: number
   readonly why: string
 }
 
 /**
- * Returns the lease of an ADVERTISE or REPLY, without the routes of `withRouter`. Of several addresses it takes that of
- * `before`, or else the first.
+ * Returns the lease of an ADVERTISE or REPLY, without the routes that `withRouter` adds. Of several addresses it has
+ * that of `before`, or else the first.
  */
 export function leaseOf6(
   message: { readonly options: Options6 },
@@ -54,7 +54,7 @@ export function leaseOf6(
   }
 }
 
-/** Returns the status of a message; undefined for success, which a server may omit. */
+/** Returns the status of a message, or undefined for success, which a server may omit. */
 export function statusOf(options: Options6): Refusal | undefined {
   const status = option6Of(options, "status")
   if (!status || status.code === Status6.Success) return undefined
@@ -70,7 +70,7 @@ function chooseAddress({ options }: Association, before: Lease | undefined): Add
   return valid.find(({ ip }) => ip.join() === known) ?? valid[0]
 }
 
-/** Whether an address is unicast: not multicast, not "::" or "::1", not link-local. */
+/** Reports whether an address is unicast: not multicast, not "::" or "::1", not link-local. */
 function isUnicast(ip: Uint8Array): boolean {
   const first = ip[0] ?? 0
   const isSmall = ip.subarray(0, 15).every((byte) => byte === 0)
@@ -78,8 +78,8 @@ function isUnicast(ip: Uint8Array): boolean {
 }
 
 /**
- * Returns a lease with prefix length, gateway, routes and MTU of a router's advertisement, and with its DNS names if the
- * server gave none. A router whose lifetime has passed is no gateway.
+ * Returns a lease with the prefix length, gateway, routes and MTU of a router advertisement. Adds its DNS names if the
+ * server sent none. A router whose lifetime has passed does not become the gateway.
  */
 export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
   const advertised = router && advertisementOf(router)

@@ -6,7 +6,7 @@ import { addressOf, addressText, leaseOf } from "./lease4.ts"
 import { encodeOptions, type Options, option, optionOf, readOptions } from "./options4.ts"
 import type { Answer, ClientState, Lease, Moment } from "./types.ts"
 
-/** RFC 2132, 9.6 */
+/** Types of messages (RFC 2132, 9.6). */
 const MessageType = {
   Discover: 1,
   Offer: 2,
@@ -23,7 +23,7 @@ const ETHERNET = 1
 const BROADCAST = 0x8000
 const COOKIE = 0x63825363
 
-/** RFC 2131, 2: the fixed part up to the hardware address. */
+/** The fields up to the hardware address (RFC 2131, 2). */
 const fixedPart = struct({
   op: u8,
   hardware: u8,
@@ -37,15 +37,15 @@ const fixedPart = struct({
   nextServer: u32be,
   relay: u32be,
 })
-/** Offsets in a message. */
+/** Offsets of fields in a message. */
 const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, options: 240 }
 
-/** The shortest message that servers accept; RFC 1542, 2.1. */
+/** The size of the shortest message that servers accept (RFC 1542, 2.1). */
 const minimalSize = 300
 
 /**
- * Returns the UDP payload of a client's message. `secs` are the seconds since the client began, and `clientAddress` is
- * its address, if it answers ARP for it.
+ * Returns the UDP payload of a client's message. `secs` is the number of seconds since the client began.
+ * `clientAddress` is its address, if it answers ARP for that address.
  */
 export function encodeMessage(
   fields: { xid: number; secs: number; flags: number; clientAddress: number },
@@ -61,8 +61,8 @@ export function encodeMessage(
 }
 
 /**
- * Reads a server's message. With option 52 the fields for file and server name contain more options. Returns undefined
- * for a message of a client, without a type, or with an option that exceeds its field.
+ * Reads a server's message. With option 52, the fields for file and server name contain more options. Returns undefined
+ * for a message of a client, one without a type, and one with an option that exceeds its field.
  */
 export function readMessage(payload: Uint8Array) {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
@@ -84,7 +84,7 @@ export function readMessage(payload: Uint8Array) {
   }
 }
 
-/** The longest accepted message, the same as upstream's; also the MTU of most links. */
+/** The size of the longest accepted message. It is upstream's, and the MTU of most links. */
 const maxSize = 1500
 
 const clientPort = 68
@@ -94,7 +94,7 @@ const toAll: Endpoint = { mac: broadcastMac, ip: new Uint8Array(4).fill(255), po
 
 type Option = readonly [number, Uint8Array]
 
-/** Returns the frame that a state sends; RFC 2131, table 5, lists its fields. */
+/** Returns the frame that a client in this state sends (RFC 2131, table 5, lists its fields). */
 export function requestFrame(state: ClientState): Uint8Array {
   const { phase, config, lease, offer } = state
   const options: Option[] = [option("maxSize", maxSize)]
@@ -108,15 +108,15 @@ export function requestFrame(state: ClientState): Uint8Array {
 }
 
 /**
- * Returns the frame that releases a lease. Unicast from the leased address: a server's kernel drops packets from
- * 0.0.0.0 to one of its addresses.
+ * Returns the frame that releases a lease. It is unicast from the leased address, because a server's kernel drops
+ * packets from 0.0.0.0 to one of its addresses.
  */
 export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
   const options = [option("server", lease.server)]
   return frame(state, MessageType.Release, { options, address: lease, to: serverOf(lease) })
 }
 
-/** Returns the frame that declines an address in use. */
+/** Returns the frame that declines an address that another host uses. */
 export function declineFrame(state: ClientState, offer: Lease): Uint8Array {
   return frame(state, MessageType.Decline, { options: chosen(offer) })
 }
@@ -146,8 +146,8 @@ function serverOf({ server, serverMac }: Lease): Endpoint {
 }
 
 /**
- * Reads a frame as the answer to a state's request. Returns undefined for a frame of another hardware address or
- * transaction, for an ACK in "selecting", and for an ACK of another server.
+ * Reads a frame as the answer to the request of a state. Returns undefined for another hardware address or transaction,
+ * for an ACK in "selecting", and for an ACK of another server.
  */
 export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

@@ -16,7 +16,7 @@ import { iaid, leaseOf6, type Refusal, Status6, statusOf } from "./lease6.ts"
 import { decodeOptions6, encodeOptions6, type Options6, option6, option6Of } from "./options6.ts"
 import type { Answer, ClientState, Lease, Moment, Phase } from "./types.ts"
 
-/** RFC 8415, 7.3 */
+/** Types of messages (RFC 8415, 7.3). */
 const MessageType6 = {
   Solicit: 1,
   Advertise: 2,
@@ -34,14 +34,14 @@ const serverPort6 = 547
 /** The options that a result can contain: name servers, search list, time servers (RFC 3646, 5908, 4075). */
 export const usualRequests6: readonly number[] = [23, 24, 56, 31]
 
-/** Reads the payload of a datagram; undefined if it is not a DHCPv6 message (RFC 8415, 8). */
+/** Reads the payload of a datagram. Returns undefined if it is not a DHCPv6 message (RFC 8415, 8). */
 function readMessage6(payload: Uint8Array) {
   const options = payload.length < 4 ? undefined : decodeIfValid({ decode: decodeOptions6 }, payload.subarray(4))
   const first = u32be.get(payload, 0)
   return options && { type: first >>> 24, xid: first & 0xffffff, options }
 }
 
-/** Returns the DUID for a text, in hexadecimal: a UUID from its digest (RFC 6355; RFC 9562, version 8). */
+/** Returns the DUID for a text in hexadecimal: a UUID made from the text's digest (RFC 6355; RFC 9562, version 8). */
 export function makeDuid(key: string): string {
   const uuid = fromHex(sha256(key).slice(0, 32))
   uuid[6] = 0x80 | ((uuid[6] ?? 0) & 0x0f)
@@ -49,11 +49,11 @@ export function makeDuid(key: string): string {
   return `0004${toHex(uuid)}`
 }
 
-/** ff02::1:2, All_DHCP_Relay_Agents_and_Servers, and ff02::2, all routers. */
+/** The multicast addresses ff02::1:2, All_DHCP_Relay_Agents_and_Servers, and ff02::2, all routers. */
 const allServers = fromHex("ff020000000000000000000000010002")
 const allRouters = fromHex("ff020000000000000000000000000002")
 
-/** The message that each state sends; RFC 8415, 18.2. */
+/** The type of message that a client sends in each state (RFC 8415, 18.2). */
 const requests: Partial<Record<Phase, number>> = {
   selecting: MessageType6.Solicit,
   requesting: MessageType6.Request,
@@ -63,8 +63,8 @@ const requests: Partial<Record<Phase, number>> = {
 }
 
 /**
- * Returns the frame that a state sends. REQUEST and RENEW name their server. CONFIRM has no options: it only asks
- * whether the address belongs to the link.
+ * Returns the frame that a client in this state sends. REQUEST and RENEW name their server. CONFIRM has no options,
+ * because it only asks whether the address is valid on the link.
  */
 export function requestFrame6(state: ClientState, now: number): Uint8Array {
   const { phase, config, lease, offer } = state
@@ -123,7 +123,7 @@ function multicast(ip: Uint8Array): Host {
 
 /**
  * Reads a frame as the answer to the last message of a state. Returns undefined for another DUID or transaction, for a
- * REPLY in "selecting", and for a REPLY of a server that was not asked.
+ * REPLY in "selecting", and for a REPLY of another server than the requested one.
  */
 export function readAnswer6(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

@@ -13,7 +13,7 @@ import {
 import { type Cidr, formatCidr, formatIp, networkOf, parseIp, type Route } from "../../../pkg/types/mod.ts"
 import { checkName, decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
-/** The options of a message: code to bytes. Parts of a long option are joined (RFC 3396). */
+/** The options of a message: bytes by code. The parts of a long option are joined (RFC 3396). */
 export type Options = ReadonlyMap<number, Uint8Array>
 
 const PAD = 0
@@ -31,7 +31,7 @@ const words = readable("text", (found) => printable(found))
 const name = readable("name", (found) => checkName(decodeLatin1(found).replace(/\0+$/, "")))
 const names = readable("names", (found) => decodeNames(found, true))
 
-/** The options and their codes: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
+/** The options with their codes: RFC 2132, 3397 (119), 3442 (121), 3004 (77). */
 const optionTable = {
   subnetMask: [1, ip],
   routers: [3, ips],
@@ -64,7 +64,7 @@ const optionTable = {
 type OptionName = keyof typeof optionTable
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable)[N][1]>
 
-/** Returns an option's value; undefined if it is missing, or its bytes cannot be decoded. */
+/** Returns the value of an option, or undefined if it is missing or its bytes cannot be decoded. */
 export function optionOf<N extends OptionName>(options: Options, key: N): OptionValue<N> | undefined {
   const [code, codec] = optionTable[key]
   const found = options.get(code)
@@ -78,8 +78,8 @@ export function option<N extends OptionName>(key: N, value: OptionValue<N>): rea
 }
 
 /**
- * Encodes options in the order of their codes, as upstream does, and the end. Splits an option of more than 255 bytes
- * (RFC 3396).
+ * Encodes options in the order of their codes, like upstream, and the end option. Splits an option of more than 255
+ * bytes (RFC 3396).
  */
 export function encodeOptions(options: Options): Uint8Array {
   const parts: Uint8Array[] = []
@@ -94,8 +94,8 @@ export function encodeOptions(options: Options): Uint8Array {
 }
 
 /**
- * Reads a field of options into `found`, and joins the parts of an option in their order (RFC 3396, 7). Returns false
- * if an option exceeds the field.
+ * Reads a field of options into `found`. Joins the parts of an option in their order (RFC 3396, 7). Returns false if an
+ * option exceeds the field.
  */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
@@ -112,7 +112,7 @@ export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): 
   return true
 }
 
-/** RFC 3442: prefix length, the significant bytes of the prefix, router. */
+/** Decodes classless routes (RFC 3442): prefix length, the significant bytes of the prefix, router. */
 function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
   for (let at = 0; at < found.length; ) {
@@ -128,27 +128,28 @@ function decodeClasslessRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** A route of a lease; a router of 0.0.0.0 means a route on the link. */
+/** Returns a route for a lease. A router of 0.0.0.0 means a route on the link. */
 function routeVia(destination: Cidr, router: Uint8Array): Route {
   const dst = formatCidr({ ...destination, ip: networkOf(destination) })
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
 }
 
 /**
- * A route without a router, as upstream writes it: without `gw` interface plugins would use the gateway of the address.
+ * Returns a route on the link, in upstream's form. If it only lacked `gw`, interface plugins would use the gateway of
+ * the address.
  */
 export function routeOnLink(dst: string): Route {
   return { dst, gw: "0.0.0.0", scope: RouteScope.Link }
 }
 
-/** Whether a route has no router. */
+/** Reports whether a route has no router. */
 export function isOnLink({ scope }: Route): boolean {
   return scope === RouteScope.Link
 }
 
 /**
- * RFC 2132, 5.8: pairs of destination and router, with the mask of the destination's class. Omits destinations without
- * a class, and 0.0.0.0.
+ * Decodes static routes (RFC 2132, 5.8): pairs of destination and router. The mask is that of the destination's class.
+ * Omits destinations without a class, and 0.0.0.0.
  */
 function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []
@@ -160,7 +161,7 @@ function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   return routes.length > 0 ? routes : undefined
 }
 
-/** The bytes of a user class option (77): classes of 1 to 255 bytes, each after its length; RFC 3004. */
+/** Returns the bytes of a user class option (77): classes of 1 to 255 bytes, each after its length (RFC 3004). */
 export function encodeUserClass(classes: readonly string[]): Uint8Array {
   return concat(classes.map(encodeUtf8).flatMap((value) => [Uint8Array.of(value.length), value]))
 }

@@ -2,13 +2,13 @@ import { bytes, concat, DecodeError, type Infer, u8, u16be, u32be, type WholeCod
 import { formatIp } from "../../../pkg/types/mod.ts"
 import { decodeIfValid, decodeNames, pieces, printable, readable } from "./bytes.ts"
 
-/** Options of DHCPv6, in order; a code may occur more than once. */
+/** The options of a DHCPv6 message, in order. A code may occur more than once. */
 export type Options6 = readonly (readonly [number, Uint8Array])[]
 
 const ips = readable("addresses", (found) => pieces(found, 16)?.map(formatIp))
 const names = readable("names", (found) => decodeNames(found, false))
 
-/** IA_NA: RFC 8415, 21.4 */
+/** An option IA_NA (RFC 8415, 21.4). */
 export interface Association {
   iaid: number
   renewSeconds: number
@@ -26,7 +26,7 @@ const association: WholeCodec<Association> = {
   }),
 }
 
-/** IA Address: RFC 8415, 21.6 */
+/** An option IA Address (RFC 8415, 21.6). */
 export interface Address6 {
   ip: Uint8Array
   preferredSeconds: number
@@ -44,18 +44,18 @@ const address: WholeCodec<Address6> = {
   }),
 }
 
-/** RFC 8415, 21.13 */
+/** A status code (RFC 8415, 21.13). */
 const status = readable("status", (found) => ({
   code: u16be.decode(found.subarray(0, 2)),
   message: printable(found.subarray(2)),
 }))
 
-/** Addresses of servers in an NTP option: its suboption 1 (RFC 5908). */
+/** The server addresses in an NTP option: its suboption 1 (RFC 5908). */
 const ntpServers = readable("servers", (found) =>
   decodeOptions6(found).flatMap(([code, value]) => (code === 1 && value.length === 16 ? formatIp(value) : [])),
 )
 
-/** The options and their codes: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
+/** The options with their codes: RFC 8415, 3646 (23, 24), 4075 (31), 5908 (56). */
 const optionTable6 = {
   clientId: [1, bytes],
   serverId: [2, bytes],
@@ -74,7 +74,7 @@ const optionTable6 = {
 type OptionName = keyof typeof optionTable6
 type OptionValue<N extends OptionName> = Infer<(typeof optionTable6)[N][1]>
 
-/** Returns every value of an option that can be decoded. */
+/** Returns all values of an option that can be decoded. */
 export function options6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N>[] {
   const [code, codec] = optionTable6[key]
   return options.flatMap(([found, value]) => {
@@ -83,7 +83,7 @@ export function options6Of<N extends OptionName>(options: Options6, key: N): Opt
   })
 }
 
-/** Returns the first value of an option that can be decoded; undefined if there is none. */
+/** Returns the first value of an option that can be decoded, or undefined if there is none. */
 export function option6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N> | undefined {
   return options6Of(options, key)[0]
 }
@@ -94,12 +94,12 @@ export function option6<N extends OptionName>(key: N, value: OptionValue<N>): re
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
-/** RFC 8415, 21.1: code, length, value. */
+/** Encodes options: code, length, value (RFC 8415, 21.1). */
 export function encodeOptions6(options: Options6): Uint8Array {
   return concat(options.flatMap(([code, value]) => [u16be.encode(code), u16be.encode(value.length), value]))
 }
 
-/** Throws `DecodeError` when an option exceeds the field. */
+/** Decodes a field of options. Throws `DecodeError` if an option exceeds the field. */
 export function decodeOptions6(field: Uint8Array): (readonly [number, Uint8Array])[] {
   const options: (readonly [number, Uint8Array])[] = []
   for (let at = 0; at < field.length; ) {

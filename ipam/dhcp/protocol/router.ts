@@ -4,15 +4,15 @@ import { decodeNames, fromHex, pieces, toHex } from "./bytes.ts"
 import { readPacket } from "./frames.ts"
 import type { RouterSeen } from "./types.ts"
 
-/** A router advertisement; RFC 4861, 4.2. */
+/** A router advertisement (RFC 4861, 4.2). */
 export interface Advertisement {
-  /** The time for which it is a default router; 0: it is not. */
+  /** The time for which the sender is a default router. 0 means that it is none. */
   lifetimeSeconds: number
-  /** High 1, medium 0, low -1 (RFC 4191, 2.1). */
+  /** The preference of the router: high 1, medium 0, low -1 (RFC 4191, 2.1). */
   preference: number
-  /** Prefixes whose addresses are on the link, like "2001:db8::/64". */
+  /** The prefixes of addresses on the link, like "2001:db8::/64". */
   onLink: { ip: Uint8Array; prefix: number }[]
-  /** More routes through this router (RFC 4191, 2.3). */
+  /** Further routes through this router (RFC 4191, 2.3). */
   routes: Route[]
   mtu?: number
   nameservers: string[]
@@ -21,7 +21,7 @@ export interface Advertisement {
 
 const ROUTER_ADVERTISEMENT = 134
 
-/** RFC 4861, 4.2; options follow. */
+/** The message before its options (RFC 4861, 4.2). */
 const header = struct({
   type: u8,
   code: u8,
@@ -33,13 +33,16 @@ const header = struct({
   retransmit: u32be,
 })
 
-/** Options: RFC 4861, 4.6 (3, 5), RFC 4191 (24), RFC 8106 (25, 31). */
+/** The types of options: RFC 4861, 4.6 (3, 5), RFC 4191 (24), RFC 8106 (25, 31). */
 const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as const
 
-/** The smallest MTU of IPv6; RFC 8200, 5. */
+/** The smallest MTU of IPv6 (RFC 8200, 5). */
 const minimalMtu = 1280
 
-/** Returns a frame's router advertisement as the state keeps it; undefined for other frames and senders off the link. */
+/**
+ * Returns the router advertisement in a frame, in the form for `ClientState`. Returns undefined for other frames, and
+ * for senders that are not on the link.
+ */
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
@@ -47,14 +50,14 @@ export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | u
   return { address: formatIp(packet.ip), at, message: toHex(packet.message) }
 }
 
-/** Decodes an advertisement of the state. */
+/** Decodes the router advertisement in a `ClientState`. */
 export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
 /**
- * Returns the router with the higher preference; of equals, the known one. A router's last advertisement replaces its
- * earlier ones.
+ * Returns the router with the higher preference. If they are equal, returns the known router. A router's last
+ * advertisement replaces its earlier ones.
  */
 export function preferredRouter(known: RouterSeen | undefined, latest: RouterSeen): RouterSeen {
   const [before, after] = [known && advertisementOf(known), advertisementOf(latest)]
@@ -63,7 +66,9 @@ export function preferredRouter(known: RouterSeen | undefined, latest: RouterSee
   return after.lifetimeSeconds > 0 && after.preference > before.preference ? latest : known
 }
 
-/** Returns undefined if an option has length 0 or exceeds the message (RFC 4861, 6.1.2). */
+/**
+ * Parses a router advertisement. Returns undefined if an option has length 0 or exceeds the message (RFC 4861, 6.1.2).
+ */
 function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   if (message.length < header.size) return undefined
   const { flags, lifetime } = header.decode(message.subarray(0, header.size))
@@ -85,9 +90,9 @@ function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   return found
 }
 
-/** The flag of a prefix whose addresses are on the link; RFC 4861, 4.6.2. */
+/** The flag of a prefix whose addresses are on the link (RFC 4861, 4.6.2). */
 const ON_LINK = 0x80
-/** The offset of the lifetime in every option that has one; a lifetime of 0 withdraws the information. */
+/** The offset of the lifetime in every option that has one. A lifetime of 0 withdraws the information. */
 const LIFETIME = 4
 
 function readOption(option: Uint8Array, found: Advertisement): void {
@@ -110,7 +115,7 @@ function readOption(option: Uint8Array, found: Advertisement): void {
   }
 }
 
-/** Returns the names without the zeros after the one that ends the last name (RFC 8106, 5.2). */
+/** Returns encoded names without the padding, that is, the zeros after the end of the last name (RFC 8106, 5.2). */
 function withoutPadding(names: Uint8Array): Uint8Array {
   let end = names.length
   while (end > 1 && names[end - 1] === 0 && names[end - 2] === 0) end--

@@ -1,13 +1,19 @@
 import { AF_INET } from "../../../pkg/types/mod.ts"
 import type { ClientConfig, ClientState, Lease, Moment, Phase } from "./types.ts"
 
-/** RFC 2131, 3.3: a lease that never ends. RFC 8415, 7.7, has the same number. */
+/** The lease time of a lease that never ends (RFC 2131, 3.3; RFC 8415, 7.7). */
 const infinity = 0xffffffff
 
-/** The shortest lease. A client with a shorter one would renew it all the time, and wait for the disk each time. */
+/**
+ * The duration of the shortest lease. A client with a shorter one would renew it all the time, and wait for the disk
+ * each time.
+ */
 const leastMs = 4_000
 
-/** Changes a wait by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of it. */
+/**
+ * Returns a wait, longer or shorter by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of the
+ * wait.
+ */
 function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
 }
@@ -15,7 +21,7 @@ function jitter(ms: number, moment: Moment): number {
 /**
  * Returns T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths if the server omits them,
  * sends them out of order (RFC 2131, 4.4.5), or sends a T1 below half of the shortest lease. Both are earlier by a
- * random time, so that clients that started together do not renew together.
+ * random time, so that clients that start together do not renew together.
  */
 export function leaseTimes(
   seconds: { valid: number; renew?: number | undefined; rebind?: number | undefined },
@@ -34,13 +40,16 @@ export function leaseTimes(
   }
 }
 
-/** Returns the pause after a number of failed attempts: four times two seconds, then 8, 16, 32 … up to the longest. */
+/**
+ * Returns the pause after a number of failed attempts: two seconds for the first four, then 8, 16, 32 … up to the
+ * longest.
+ */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)
 }
 
-/** The first and the longest wait for an answer of DHCPv6; RFC 8415, 7.6. */
+/** The first and the longest wait for an answer of a DHCPv6 server (RFC 8415, 7.6). */
 const waits6: Partial<Record<Phase, { firstMs: number; longestMs: number }>> = {
   selecting: { firstMs: 1000, longestMs: 30_000 },
   requesting: { firstMs: 1000, longestMs: 30_000 },
@@ -50,8 +59,8 @@ const waits6: Partial<Record<Phase, { firstMs: number; longestMs: number }>> = {
 }
 
 /**
- * Returns the deadline for the answer to a request that is sent now, at the latest T2 or the end of the lease; and the
- * wait before the next retransmission.
+ * Returns the deadline for the answer to a request that is sent now, and the wait before the next retransmission. The
+ * deadline is T2 or the end of the lease at the latest.
  */
 export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, "waitMs"> & { deadline: number } {
   const { phase, waitMs, lease, begunAt, config } = state
@@ -69,7 +78,7 @@ export function nextWait(state: ClientState, moment: Moment): Pick<ClientState, 
 
 /**
  * Returns half of the time until `end`, but at least a minute (RFC 2131, 4.4.5), or a quarter of the whole time if that
- * is less. Never exceeds `end`.
+ * is shorter. Never exceeds `end`.
  */
 function renewalWait(begin: number, end: number, now: number): number {
   const least = Math.min(60_000, (end - begin) / 4)
@@ -77,8 +86,8 @@ function renewalWait(begin: number, end: number, now: number): number {
 }
 
 /**
- * Returns the wait after a wait of `beforeMs`, which is 0 for the first; RFC 8415, 15. The first is a little longer
- * than specified, never shorter.
+ * Returns the wait after a wait of `beforeMs`, which is 0 for the first one (RFC 8415, 15). The first wait is never
+ * shorter than specified, and may be a little longer.
  */
 function retransmission(
   beforeMs: number,
@@ -91,12 +100,12 @@ function retransmission(
   return Math.round(next > longestMs ? longestMs * (1 + factor) : next)
 }
 
-/** The age of a transaction, the field `secs` of DHCPv4. */
+/** Returns the age of a transaction in seconds: the field `secs` of DHCPv4. */
 export function secondsSince(then: number, now: number): number {
   return Math.min(0xffff, Math.max(0, Math.floor((now - then) / 1000)))
 }
 
-/** Whether the client has a lease that has not ended. */
+/** Reports whether a lease exists and has not ended. */
 export function holds(lease: Lease | undefined, { now }: Moment): boolean {
   return lease !== undefined && (lease.expiresAt === undefined || now < lease.expiresAt)
 }

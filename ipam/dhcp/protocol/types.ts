@@ -5,7 +5,7 @@ import type { Family, Route } from "../../../pkg/types/mod.ts"
  * hexadecimal digits, times are milliseconds of the caller's clock, and absent values have no key.
  */
 export interface ClientConfig {
-  /** `AF_INET`: DHCPv4. `AF_INET6`: DHCPv6, and the gateway by router advertisements. */
+  /** `AF_INET` for DHCPv4. `AF_INET6` for DHCPv6, with the gateway from router advertisements. */
   family: Family
   /** The link's hardware address, "0a:58:0a:01:02:03". */
   mac: string
@@ -15,36 +15,39 @@ export interface ClientConfig {
   provide: readonly (readonly [number, string])[]
   /** Codes of the options to request, in order. */
   request: readonly number[]
-  /** Asks DHCPv4 servers to broadcast their answers: for links that get no unicast before they have an address. */
+  /**
+   * Whether to ask DHCPv4 servers to broadcast their answers, for links that receive no unicast packets before they
+   * have an address.
+   */
   broadcast: boolean
-  /** The duration of the ARP probe for an IPv4 address before it is used; 0 for no probe. */
+  /** The duration of the ARP probe for an IPv4 address before its use; 0 for no probe. */
   probeMs: number
-  /** The wait for an answer to the first packet; each later wait is twice as long. */
+  /** The wait for an answer to the first packet. Each later wait is twice as long. */
   timeoutMs: number
   /** The longest wait between two attempts. */
   resendMaxMs: number
-  /** The link-local address after duplicate address detection, the source of DHCPv6. */
+  /** The link-local address, after duplicate address detection. It is the source of DHCPv6 packets. */
   linkLocal?: string
 }
 
-/** A lease as text and numbers. A value that the server has omitted is absent, a list is empty. */
+/** A lease as text and numbers. Values that the server omitted are absent; lists may be empty. */
 export interface Lease {
-  /** "10.1.2.3/24" */
+  /** The leased address, such as "10.1.2.3/24". */
   address: string
-  /** The server's address; for DHCPv6 its link-local address. */
+  /** The server's address, for DHCPv6 a link-local one. */
   server: string
-  /** The hardware address of the server, or of its relay, for unicast. */
+  /** The hardware address of the server, or of its relay, for unicast packets. */
   serverMac: string
-  /** DHCPv6: the server's DUID. */
+  /** For DHCPv6: the server's DUID. */
   serverDuid?: string
   /** The time of the last acquisition or renewal. */
   since: number
-  /** T1, T2, and the end of the lease. Absent: never. */
+  /** T1, T2, and the end of the lease. If absent, the lease never ends. */
   renewAt?: number
   rebindAt?: number
   expiresAt?: number
   gateway?: string
-  /** As in a result of ADD; `scope` 253 is a route without a router. */
+  /** The routes as in a result of ADD. `scope` 253 means a route without a router. */
   routes: Route[]
   mtu?: number
   nameservers: string[]
@@ -52,30 +55,31 @@ export interface Lease {
   search: string[]
   ntp: string[]
   hostname?: string
-  /** Every option of the answer: code and bytes, in order. */
+  /** All options of the answer, in order: code and bytes. */
   options: [number, string][]
 }
 
 /** An input of a client. */
 export type ClientEvent =
   /**
-   * Acquires a lease. A client with a lease asks whether it is still valid (INIT-REBOOT, CONFIRM), as after a restart.
+   * Starts the client. A client with a lease asks whether it is still valid (INIT-REBOOT, CONFIRM), for example after a
+   * restart. Otherwise it acquires a lease.
    */
   | { readonly kind: "start" }
-  /** An Ethernet frame of the link. A frame that is not for the client is ignored. */
+  /** Passes an Ethernet frame of the link. Frames that are not for the client are ignored. */
   | { readonly kind: "frame"; readonly frame: Uint8Array }
-  /** The deadline has passed; ignored before it has. */
+  /** Says that the deadline has passed. Ignored before the deadline. */
   | { readonly kind: "time" }
-  /** Releases the lease and ends. */
+  /** Releases the lease, and ends the client. */
   | { readonly kind: "release" }
 
 /** A change of the lease, for the interface. */
 export type Change =
-  /** The first lease, or one after the loss of another. Its address must be added. */
+  /** The first lease, or one after the loss of another. The caller must add its address. */
   | { readonly kind: "bound"; readonly lease: Lease }
-  /** The lease continues. Differences from `before` must be applied. */
+  /** The lease continues. The caller must apply the differences from `before`. */
   | { readonly kind: "renewed"; readonly lease: Lease; readonly before: Lease }
-  /** The address may no longer be used. The client requests another. */
+  /** The address may no longer be used. The client requests another one. */
   | { readonly kind: "lost"; readonly lease: Lease; readonly why: string }
 
 /** The states of a client; `client.ts` has a table of them. */
@@ -92,64 +96,64 @@ export type Phase =
   | "waiting"
   | "ended"
 
-/** A whole client, as the journal keeps it. It is immutable; each step returns a new one. */
+/** The whole state of a client, as in the journal. It is immutable: each step returns a new one. */
 export interface ClientState {
   readonly config: ClientConfig
   readonly phase: Phase
-  /** The current transaction. */
+  /** The ID of the current transaction. */
   readonly xid: number
-  /** The start of that transaction. */
+  /** The start of the current transaction. */
   readonly begunAt: number
-  /** DHCPv4: the age of the transaction in its last DISCOVER; the REQUEST has the same. */
+  /** For DHCPv4: the age of the transaction in its last DISCOVER. The REQUEST contains the same value. */
   readonly secs?: number
-  /** Packets sent in it. */
+  /** The number of packets sent in the current transaction. */
   readonly sent: number
-  /** Wait before the next packet of it. */
+  /** The wait before the next packet of the current transaction. */
   readonly waitMs: number
-  /** Attempts that failed since the last lease. */
+  /** The number of failed attempts since the last lease. */
   readonly failures: number
-  /** The time of the next "time" event. Absent: never. */
+  /** The time of the next "time" event; never if absent. */
   readonly deadline?: number
-  /** The lease that is valid, or may still be. */
+  /** The lease that is valid, or may still be valid. */
   readonly lease?: Lease
-  /** The requested or probed offer. */
+  /** The offer that the client requests or probes. */
   readonly offer?: Lease
-  /** DHCPv6: the last router advertisement. */
+  /** For DHCPv6: the last router advertisement. */
   readonly router?: RouterSeen
-  /** The last packet for this client, in words: "OFFER of 10.1.2.3 from 10.1.2.1". */
+  /** The last packet for this client in words: "OFFER of 10.1.2.3 from 10.1.2.1". */
   readonly seen?: string
 }
 
 /** A server's answer to a state's request. `seen` is its description. */
 export type Answer =
-  /** OFFER and ADVERTISE; ACK and REPLY. */
+  /** An OFFER or ADVERTISE; or an ACK or REPLY. */
   | { readonly kind: "offer" | "ack"; readonly lease: Lease; readonly seen: string }
-  /** The lease is valid and unchanged: a REPLY to CONFIRM. */
+  /** The lease is valid and unchanged (a REPLY to CONFIRM). */
   | { readonly kind: "confirmed"; readonly seen: string }
-  /** The lease may not be used: NAK, or status NotOnLink or NoAddrsAvail. */
+  /** The lease may not be used (NAK, or status NotOnLink or NoAddrsAvail). */
   | { readonly kind: "nak"; readonly seen: string }
-  /** The server has no record of the lease: status NoBinding. */
+  /** The server has no record of the lease (status NoBinding). */
   | { readonly kind: "no binding"; readonly seen: string }
-  /** The request failed: any other status, or an answer of DHCPv6 without an address. */
+  /** The request failed: any other status, or a DHCPv6 answer without an address. */
   | { readonly kind: "failed"; readonly seen: string }
-  /** An answer of DHCPv4 without an address; another one may follow. */
+  /** A DHCPv4 answer without an address. Another one may follow. */
   | { readonly kind: "ignored"; readonly seen: string }
 
-/** A router advertisement as the state keeps it. */
+/** A router advertisement in a `ClientState`. */
 export interface RouterSeen {
   readonly address: string
   readonly at: number
   readonly message: string
 }
 
-/** The outputs of a client after an event. */
+/** The output of a client for an event. */
 export interface Step {
   readonly state: ClientState
   /** Ethernet frames to send on the link, in this order. */
   readonly send: readonly Uint8Array[]
   /** Changes of the lease to apply, in this order. */
   readonly changes: readonly Change[]
-  /** Whether the client waits for frames. If not, the caller needs no socket, and holds no namespace. */
+  /** Whether the client waits for frames. If not, the caller needs no socket and does not keep the namespace open. */
   readonly listen: boolean
 }
 

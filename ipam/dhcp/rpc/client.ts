@@ -13,30 +13,30 @@ import {
   textOf,
 } from "./messages.ts"
 
-/** The first bytes of a connection of Go's net/rpc. */
+/** The first bytes of a client's connection in Go's net/rpc. */
 const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
 const WELCOME = "200 Connected to Go RPC"
 const HEADER_MAX = 8192
 
-/** No daemon answers: no process listens at the path, or the daemon closed the connection. */
+/** The error if no daemon answers: no process listens at the path, or the daemon closed the connection. */
 export class NoDaemonError extends Error {
   override readonly name = "NoDaemonError"
 }
 
-/** The daemon's error about a call. */
+/** The error that the daemon returned for a call. */
 export class DaemonError extends Error {
   override readonly name = "DaemonError"
 }
 
-/** The path of a daemon's socket, and the timeout of its answer. */
+/** The path of a daemon's socket, and the timeout for its answer. */
 export interface Place {
   readonly socketPath: string
   readonly patienceMs: number
 }
 
 /**
- * Calls a method of a daemon, ours or upstream's, and returns its reply. Throws `DaemonError` with the daemon's text,
- * and `NoDaemonError`.
+ * Calls a method of a daemon of this suite or of upstream's, and returns its reply. Throws `DaemonError` with the
+ * daemon's text, and `NoDaemonError`.
  */
 export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
   using connection = Connection.open(place)
@@ -50,7 +50,7 @@ export function callDaemon(place: Place, method: Method, call: CallArguments): G
   return reply
 }
 
-/** Calls `read`. Throws `DaemonError` if it cannot read the answer. */
+/** Calls `read` to decode an answer. Throws `DaemonError` if that fails. */
 export function readable<T>(read: () => T): T {
   try {
     return read()
@@ -65,7 +65,7 @@ export function requireDaemon(place: Place): void {
   Connection.open(place)[Symbol.dispose]()
 }
 
-/** One connection to a daemon. */
+/** A connection to a daemon. */
 class Connection implements Disposable {
   readonly #socket: { readonly fd: Fd } & Disposable
   readonly #place: Place
@@ -78,7 +78,7 @@ class Connection implements Disposable {
     this.#deadline = monotonicMs() + place.patienceMs
   }
 
-  /** Connects, and reads the daemon's welcome. Throws `NoDaemonError`. */
+  /** Connects, and reads the daemon's first bytes. Throws `NoDaemonError`. */
   static open(place: Place): Connection {
     const connection = new Connection(connect(place.socketPath), place)
     try {
@@ -102,7 +102,7 @@ class Connection implements Disposable {
     }
   }
 
-  /** Returns the next value. Throws `NoDaemonError`. */
+  /** Returns the next value of the daemon. Throws `NoDaemonError`. */
   next(): GobObject {
     for (;;) {
       const value = readable(() => this.#decoder.next())
@@ -158,7 +158,7 @@ class Connection implements Disposable {
 }
 
 /**
- * Connects to a socket that only root can have created, because its daemon decides on a container's addresses and
+ * Connects to a socket that only root can have created, because its daemon decides about a container's addresses and
  * routes.
  */
 function connect(path: string) {

@@ -15,12 +15,12 @@ import {
   wireType,
 } from "./gob.ts"
 
-/** Longer than any configuration with its prevResult. */
+/** The maximum size of a message: more than any configuration with its prevResult. */
 const MESSAGE_MAX = 17 << 20
-/** Deeper than any type of this protocol: a sender may define a recursive list. */
+/** The maximum depth of nested types, which no type of this protocol reaches. A sender may define a recursive list. */
 const DEPTH_MAX = 16
 
-/** Reads one direction of one connection: the caller pushes bytes as they arrive, and takes complete values. */
+/** A decoder for one direction of a connection. The caller pushes bytes as they arrive, and takes complete values. */
 export class GobDecoder {
   readonly #types = new Map<number, Struct | Slice>()
   #bytes = new Uint8Array()
@@ -32,7 +32,7 @@ export class GobDecoder {
     this.#bytes = all
   }
 
-  /** Returns the next value of a struct; undefined if it is still incomplete. Throws `GobError`. */
+  /** Returns the next value of a struct, or undefined if it is still incomplete. Throws `GobError`. */
   next(): GobObject | undefined {
     for (;;) {
       const message = this.#takeMessage()
@@ -98,7 +98,7 @@ export class GobDecoder {
   }
 }
 
-/** The type that a value of `wireType` defines. */
+/** Returns the type that a value of `wireType` defines. */
 function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
   if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")
@@ -109,7 +109,7 @@ function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   }
 }
 
-/** Reads a sequence of numbers and bytes. Throws `GobError` beyond the end. */
+/** A reader of numbers and bytes. It throws `GobError` at the end. */
 class Reader {
   readonly #bytes: Uint8Array
   at = 0

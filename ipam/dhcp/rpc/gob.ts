@@ -2,15 +2,15 @@ import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 
 /**
  * A codec for the part of encoding/gob that net/rpc and the peers of this plugin use: structs, lists, numbers, texts,
- * bytes. A sender defines each type before its first value and numbers it as it likes; a definition is itself a value,
- * of `wireType`, which both sides know.
+ * bytes. A sender defines each type before its first value, and chooses the type's number. A definition is itself a
+ * value of the type `wireType`, which both sides know.
  *
  * @example
  * const request = struct("Request", { ServiceMethod: text, Seq: unsigned })
  */
 export type GobType = Numbered | Struct | Slice
 
-/** The number of a type: predefined, or defined earlier by the sender. */
+/** A type with a number: a predefined type, or one that the sender has defined. */
 interface Numbered {
   readonly id: number
 }
@@ -42,12 +42,15 @@ export function struct(name: string, fields: { readonly [name: string]: GobType 
   return { name, fields: Object.entries(fields).map(([name, type]) => ({ name, type })) }
 }
 
-/** A list; `name` is its Go type, "[]string". */
+/** Returns the type of a list. `name` is its Go type, "[]string". */
 export function slice(name: string, element: GobType): Slice {
   return { name, element }
 }
 
-/** The type of a definition, from encoding/gob/type.go. Arrays have no use here. */
+/**
+ * The common fields of a type's definition, from encoding/gob/type.go. There is no array type, because no peer uses
+ * one.
+ */
 const common = struct("CommonType", { Name: text, Id: signed })
 export const wireType = struct("wireType", {
   ArrayT: common,
@@ -55,10 +58,10 @@ export const wireType = struct("wireType", {
   StructT: struct("structType", { CommonType: common, Field: slice("[]fieldType", common) }),
 })
 
-/** The first number of a sender's own types, as Go's programs count. */
+/** The first number of a sender's own types, as in Go programs. */
 const FIRST_TYPE = 65
 
-/** A stream of another protocol, or with a type that this codec does not support. */
+/** The error for a stream of another protocol, or with a type that this codec does not support. */
 export class GobError extends Error {
   override readonly name = "GobError"
 }
@@ -68,25 +71,25 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
 
-/** The output: single bytes, and runs of bytes that are copied once. */
+/** The output of the encoder: single bytes, and byte arrays that are copied once. */
 type Bytes = (number | Uint8Array)[]
 
-/** A type with a sender's number. */
+/** A type with its number. */
 export interface Definition {
   readonly type: Struct
   readonly id: number
-  /** The messages that define the type and its component types, except for those already defined. */
+  /** The messages that define the type and its component types, without those that were already defined. */
   readonly messages: Uint8Array
 }
 
 /**
- * Numbers the types that one side of a connection sends, in the order of their first use as Go does, and encodes their
- * definitions. As a constant of a module the result is part of the heap image, so that a call encodes only its values.
+ * Numbers the types that one side of a connection sends, in the order of their first use like Go, and encodes their
+ * definitions. In a module constant the result is part of the heap image, so that a call encodes only its values.
  */
 export function defineTypes(...types: readonly Struct[]): readonly Definition[] {
   const ids = new Map<GobType, number>()
   const defined = new Set<GobType>()
-  /** A struct comes before its fields, a list after its elements. */
+  /** Numbers a type: a struct before its fields, a list after its elements. */
   const number = (type: GobType): number => {
     if ("id" in type) return type.id
     const known = ids.get(type)
@@ -119,7 +122,7 @@ export function defineTypes(...types: readonly Struct[]): readonly Definition[] 
   })
 }
 
-/** Writes one direction of one connection: a type's definition precedes its first value. */
+/** An encoder for one direction of a connection. It writes a type's definition before the first value of the type. */
 export class GobEncoder {
   readonly #definitions: readonly Definition[]
   /** The number of written definitions. */
@@ -129,7 +132,7 @@ export class GobEncoder {
     this.#definitions = definitions
   }
 
-  /** Returns the messages for a value: the new definitions up to that of its type, then the value. */
+  /** Returns the messages for a value: first the definitions up to its type that were not written yet. */
   encode(type: Struct, value: GobObject): Uint8Array {
     const at = this.#definitions.findIndex((each) => each.type === type)
     const definition = this.#definitions[at]
@@ -172,8 +175,8 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
 }
 
 /**
- * Encodes a number below 128 as one byte; any other as its negated count of bytes, and these bytes, the highest first.
- * Up to 53 bits.
+ * Encodes a number up to 53 bits. Below 128 it is one byte. Otherwise it is the negated number of bytes, and then these
+ * bytes, the highest first.
  */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {

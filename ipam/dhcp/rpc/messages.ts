@@ -25,7 +25,7 @@ import {
   unsigned,
 } from "./gob.ts"
 
-/** The header of every argument and every reply; net/rpc/server.go. */
+/** The header before every argument and every reply; net/rpc/server.go. */
 export const requestType = struct("Request", { ServiceMethod: text, Seq: unsigned })
 export const responseType = struct("Response", { ServiceMethod: text, Seq: unsigned, Error: text })
 
@@ -40,18 +40,18 @@ export const argumentType = struct("CmdArgs", {
   StdinData: octets,
 })
 
-/** The messages of a plugin. */
+/** The types of a plugin's messages. */
 export const callTypes = defineTypes(requestType, argumentType)
 
-/** An empty reply: the reply of every method but Allocate, and after an error. */
+/** The type of an empty reply: that of every method except Allocate, and after an error. */
 export const emptyType = struct("", {})
 
 const texts = slice("[]string", text)
 const network = struct("IPNet", { IP: octets, Mask: octets })
-/** Structs without a name are behind pointers in Go. */
+/** The type of an interface. Go has pointers to it, so it has no name. */
 const interfaceType = struct("", { Name: text, Mac: text, Mtu: signed, Sandbox: text, SocketPath: text, PciID: text })
 const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
-/** The numbers of a route, by their names in Go and in a result. */
+/** The numbers of a route: their names in Go and in a result. */
 const routeNumbers = [
   ["MTU", "mtu"],
   ["AdvMSS", "advmss"],
@@ -62,7 +62,7 @@ const routeNumbers = [
 const numberTypes = Object.fromEntries(routeNumbers.map(([name]) => [name, signed]))
 const routeType = struct("", { Dst: network, GW: octets, ...numberTypes })
 
-/** The reply of Allocate, a result in the layout of CNI 1.0. */
+/** The type of Allocate's reply: a result in the layout of CNI 1.0. */
 export const resultType = struct("Result", {
   CNIVersion: text,
   Interfaces: slice("[]*types100.Interface", interfaceType),
@@ -72,17 +72,17 @@ export const resultType = struct("Result", {
 })
 
 /**
- * The messages of a daemon. This is a function because a plugin that starts from bytecode would encode a constant for
- * nothing.
+ * Returns the types of a daemon's messages. This is a function, because a plugin that starts from bytecode would
+ * compute a constant unnecessarily.
  */
 export function replyTypes() {
   return defineTypes(responseType, emptyType, resultType)
 }
 
-/** The methods; only this suite has Check and Collect. */
+/** The methods. Only daemons of this suite have Check and Collect. */
 export type Method = "Allocate" | "Release" | "Check" | "Collect"
 
-/** A call of the plugin, as the daemon receives it. */
+/** The arguments of a plugin's call, as the daemon receives them. */
 export interface CallArguments {
   readonly containerId: string
   readonly netns: string
@@ -97,7 +97,7 @@ export function encodeArguments({ containerId, netns, ifName, args, path, stdin 
   return { ContainerID: containerId, Netns: netns, IfName: ifName, Args: args, Path: path, StdinData: stdin }
 }
 
-/** Throws `GobError` for a value that is not a call. */
+/** Decodes the arguments of a call. Throws `GobError` for any other value. */
 export function decodeArguments(value: GobObject): CallArguments {
   const stdin = value.StdinData ?? new Uint8Array()
   if (!(stdin instanceof Uint8Array)) throw new GobError("StdinData is not bytes")
@@ -124,12 +124,12 @@ export function encodeReply({ ips, routes, dns }: Result): GobObject {
   }
 }
 
-/** Upstream's daemon sends "0.0.0.0" as the router of a route without one. */
+/** Returns "0.0.0.0" or "::" as the router of a route on the link, like upstream's daemon. */
 function unsetRouter({ dst, scope }: Route): string | undefined {
   return scope === RouteScope.Link ? (dst.includes(":") ? "::" : "0.0.0.0") : undefined
 }
 
-/** Returns the result in the reply of Allocate. Throws `GobError` for invalid addresses. */
+/** Returns the result that a reply of Allocate contains. Throws `GobError` for invalid addresses. */
 export function decodeReply(value: GobObject): Result {
   return {
     interfaces: [],
@@ -193,7 +193,7 @@ function decodeNetwork(value: GobValue | undefined): string {
   return formatCidr({ ip, prefix })
 }
 
-/** The text of a field; "" if it is absent, as every zero is. */
+/** Returns the text of a field, or "" if it is absent, because zero values are not sent. */
 export function textOf(value: GobObject, name: string): string {
   const field = value[name] ?? ""
   if (typeof field === "string") return field

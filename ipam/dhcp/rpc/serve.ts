@@ -9,15 +9,15 @@ const GREETING_MAX = 4096
 const WELCOME = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const NOT_FOUND = "HTTP/1.0 404 Not Found\r\nConnection: close\r\n\r\n"
 
-/** A call of a plugin. */
+/** A received call of a plugin. */
 export interface IncomingCall {
-  /** "DHCP.Allocate" */
+  /** The method, such as "DHCP.Allocate". */
   readonly method: string
   readonly sequence: number
   readonly call: CallArguments
 }
 
-/** The server side of one net/rpc connection: converts bytes to calls, and answers to bytes. */
+/** The server's part of one net/rpc connection. It converts bytes to calls, and answers to bytes. */
 export class RpcSession {
   readonly #decoder = new GobDecoder()
   readonly #encoder = new GobEncoder(replyTypes())
@@ -25,7 +25,7 @@ export class RpcSession {
   #request: GobObject | undefined
 
   /**
-   * Accepts bytes as they arrive. Returns the complete calls, and the bytes to send at once. Throws `GobError` for
+   * Processes bytes as they arrive. Returns the complete calls, and the bytes to send at once. Throws `GobError` for
    * other input; the caller then sends `rejection` and closes the connection.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
@@ -63,18 +63,18 @@ export class RpcSession {
     }
   }
 
-  /** The answer to a call. */
+  /** Returns the answer to a call. */
   reply({ method, sequence }: IncomingCall, type: Struct, value: GobObject): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence })
     return concat([response, this.#encoder.encode(type, value)])
   }
 
-  /** The answer to a call that failed. */
+  /** Returns the answer to a call that failed. */
   refuse({ method, sequence }: IncomingCall, reason: string): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence, Error: reason })
     return concat([response, this.#encoder.encode(emptyType, {})])
   }
 }
 
-/** The last bytes for a peer that does not use net/rpc. */
+/** Returns the last bytes for a peer that does not use net/rpc. */
 export const rejection: () => Uint8Array = () => encodeUtf8(NOT_FOUND)

@@ -1,5 +1,5 @@
 /**
- * A daemon that answers as the key "answer" of the configuration says. Prints each call as a line of JSON. For tests only.
+ * A daemon for tests. The key "answer" of the configuration selects its answer. It prints each call as a line of JSON.
  *
  *   bun scripted-daemon.ts DIRECTORY   listens on DIRECTORY/dhcp.sock
  */
@@ -22,7 +22,7 @@ function done(rpc: RpcSession, call: IncomingCall): Uint8Array {
     : rpc.reply(call, emptyType, {})
 }
 
-/** The answers; none to any other request. */
+/** The answers by the value of "answer". There is no answer to any other value. */
 const answers: Readonly<Record<string, (rpc: RpcSession, call: IncomingCall) => Uint8Array | undefined>> = {
   "": done,
   "in-pieces": done,
@@ -32,7 +32,7 @@ const answers: Readonly<Record<string, (rpc: RpcSession, call: IncomingCall) => 
   unreadable: (rpc, call) => rpc.reply(call, resultType, { IPs: [{ Gateway: Uint8Array.of(1, 2, 3) }] }),
 }
 
-/** `send` returns the number of bytes that the socket has taken. */
+/** Answers a call. `send` returns the number of bytes that it has sent. */
 async function answer(rpc: RpcSession, call: IncomingCall, send: (bytes: Uint8Array) => number): Promise<void> {
   const kind = kindOf(call)
   const bytes = answers[kind]?.(rpc, call) ?? new Uint8Array()
@@ -58,7 +58,7 @@ if (import.meta.main) {
     socket: {
       open: (socket) => {
         socket.data = new RpcSession()
-        socket.timeout(60) // a failing test must not wait as long as the plugin would
+        socket.timeout(60) // a failing test must end before the plugin times out
       },
       timeout: (socket) => void socket.end(),
       data: (socket, bytes) => {

@@ -3,8 +3,8 @@ import { release, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 import { owner } from "./temporary-store.ts"
 
-// A process that adds and deletes containers of its own until it is killed, and says before and after what it does:
-// bun busy-process.ts DIRECTORY PREFIX SUBNET...
+// A process that adds and deletes its own containers until it is killed. It prints each action before and after it:
+//   bun busy-process.ts DIRECTORY PREFIX SUBNET...
 
 const [directory = "", prefix = "", ...subnets] = Bun.argv.slice(2)
 const rangeSets = parseRangeSets(subnets.map((subnet) => [{ subnet }]))

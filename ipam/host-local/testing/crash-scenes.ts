@@ -3,13 +3,13 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { type FaultyFiles, Killed, withoutLinks } from "./faulty-files.ts"
 import { type Caller, TemporaryStore } from "./temporary-store.ts"
 
-/** The shared part of the tests of crashes: stores in use, and their required state afterwards. */
+/** Common parts of the tests of crashes: stores in use, and their required state after a crash. */
 
 export const v4 = [{ subnet: "10.0.0.0/29" }] // 5 addresses
 export const v6 = [{ subnet: "fd00::/125" }] // 6 addresses
 export const capacity = 5
 
-/** Whether the action finished: false if its process was killed. Passes refusals on. */
+/** Runs an action. Reports whether it finished: false if its process was killed. Rethrows refusals. */
 export function survives(fault: FaultyFiles, action: () => void): boolean {
   try {
     action()
@@ -17,7 +17,7 @@ export function survives(fault: FaultyFiles, action: () => void): boolean {
     if (!(error instanceof Killed)) throw error
     return false
   }
-  return !fault.isHit() // the call that killed it may have been one whose errors do not matter
+  return !fault.isHit() // the call at which it was killed may be one whose errors are ignored
 }
 
 /** Checks that each address can be assigned to exactly one container. */
@@ -32,7 +32,7 @@ export function expectNothingLost(store: TemporaryStore, names: Iterable<string>
 
 const gone = { path: "/proc/self/ns/none", identity: "0:0" }
 
-/** The operations during a power cut or a kill, each with its containers. */
+/** The operations during which a power cut or a kill happens, each with its containers. */
 export const scenes: Record<
   string,
   { before: (store: TemporaryStore) => void; action: (store: TemporaryStore, caller: Caller) => void }
@@ -75,7 +75,7 @@ export const scenes: Record<
 
 export const everybody = ["a", "x", "y", "go", ...Array.from({ length: capacity }, (_, index) => `old-${index}`)]
 
-/** A file system without hard links shows a reservation before it is whole. */
+/** File systems with and without hard links. Without them a reservation is visible before it is complete. */
 export const fileSystems = [
   { where: "", hasLinks: true },
   { where: " on a file system without links to files", hasLinks: false },
@@ -89,7 +89,7 @@ export function storeOn({ hasLinks }: { hasLinks: boolean }): TemporaryStore {
 
 const wholeText = /^[\w-]+\r\neth0$/
 
-/** Every file that has an address's name is a whole reservation. */
+/** Checks that every file with an address as name is a complete reservation. */
 export function expectWhole(store: TemporaryStore): void {
   for (const address of store.addresses()) expect(readFileSync(store.path(address), "latin1")).toMatch(wholeText)
 }

@@ -1,22 +1,22 @@
 import { errnoNumber, SyscallError } from "../../../pkg/libc/mod.ts"
 import { type Files, kernelFiles } from "../files.ts"
 
-/** Thrown in place of a system call that a killed process never makes. */
+/** The exception that replaces a system call of a killed process. */
 export class Killed extends Error {}
 
-/** System calls that can be made to go wrong. */
+/** System calls with a fault, for tests. */
 export interface FaultyFiles {
   readonly files: Files
   /** Whether the fault was reached. */
   isHit(): boolean
 }
 
-/** The kernel's system calls, until the process is killed before call number `at` (from 1): it makes no other. */
+/** Returns the kernel's system calls until call number `at` (from 1), at which the process is killed. */
 export function killedAt(at: number): FaultyFiles {
   return faulty((call) => (call >= at ? new Killed() : undefined))
 }
 
-/** The kernel's system calls. Calls that need space, from number `at` on, fail `times` times with `ENOSPC`. */
+/** Returns the kernel's system calls. From number `at` on, `times` calls that need space fail with `ENOSPC`. */
 export function fullAt(at: number, times = 1): FaultyFiles {
   const needRoom = ["createFile", "link", "makeDirectories", "sync", "syncPath", "writeAt", "writeExisting"]
   let left = times
@@ -27,7 +27,7 @@ export function fullAt(at: number, times = 1): FaultyFiles {
   )
 }
 
-/** `fileSystemType` of a file system that other hosts use. */
+/** Returns the `fileSystemType` of a file system that other hosts use. */
 export function onNfs(): number {
   return 0x6969
 }
@@ -40,20 +40,20 @@ export function withoutLinks(files: Files): Files {
   return { ...files, link }
 }
 
-/** The kernel's system calls. Calls that change something fail, as on a file system mounted read-only. */
+/** Returns the kernel's system calls. Calls that change something fail, as on a read-only file system. */
 export function readOnly(): FaultyFiles {
   const change = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt", "writeExisting"]
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
-/** The kernel's system calls. No file of this path can be opened, as with a security module. */
+/** Returns the kernel's system calls. Opening this path fails, as with a security module. */
 export function unreadable(path: string): FaultyFiles {
   return faulty((_, name, [first]) =>
     name === "open" && first === path ? new SyscallError(name, errnoNumber("EACCES"), JSON.stringify(path)) : undefined,
   )
 }
 
-/** The kernel's system calls. Each is recorded with its arguments. */
+/** Returns the kernel's system calls, and a list that records each with its arguments. */
 export function recorded(): { readonly files: Files; readonly calls: unknown[][] } {
   const calls: unknown[][] = []
   const { files } = faulty((_, name, args) => {

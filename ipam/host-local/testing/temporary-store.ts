@@ -6,19 +6,19 @@ import type { NamespaceRecord } from "../records.ts"
 import { release, releaseOthers, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 
-/** The caller: a process with a boot id and random numbers. */
+/** A process that uses the store, with a boot ID and random numbers. */
 export interface Caller {
   files?: Files
   bootId?: string
   netns?: NamespaceRecord
 }
 
-/** A store for a test, in memory if the machine has a file system there; deleted at the end of the scope. */
+/** A store for a test, in memory if possible. It is deleted at the end of the scope. */
 export class TemporaryStore implements Disposable {
   readonly directory: string
   /** The store's output on stderr. */
   readonly log: string[] = []
-  /** The system calls of callers that bring none of their own. */
+  /** The system calls for callers without their own. */
   files = kernelFiles
   readonly #parent: string
   readonly #sets: ReturnType<typeof parseRangeSets>
@@ -29,29 +29,29 @@ export class TemporaryStore implements Disposable {
     this.#sets = parseRangeSets(sets)
   }
 
-  /** The store as one process opens it. */
+  /** Returns the store as a process opens it. */
   open({ files = this.files, bootId = "boot-1" }: Caller = {}): Store {
     return new Store({ directory: this.directory, log: (line) => this.log.push(line), files, bootId })
   }
 
-  /** ADD: answers the addresses. */
+  /** Runs ADD and returns the addresses. */
   add(name: string, caller: Caller & { requested?: Address[] } = {}): string[] {
     const { requested = [], netns } = caller
     const request = { owner: owner(name), netns, ranges: { rangeSets: this.#sets, rangesFile: undefined }, requested }
     return reserve(this.open(caller), request).map(({ address }) => formatAddress(address))
   }
 
-  /** DEL */
+  /** Runs DEL. */
   del(name: string, caller: Caller = {}): void {
     release(this.open(caller), owner(name))
   }
 
-  /** GC */
+  /** Runs GC with these containers as valid. */
   keep(names: string[], caller: Caller = {}): void {
     releaseOthers(this.open(caller), ({ containerId }) => names.includes(containerId))
   }
 
-  /** The addresses that have files, in order. */
+  /** Returns the addresses that have files, in order. */
   addresses(): string[] {
     try {
       return Array.from(listAddresses(kernelFiles, this.directory), ([address]) => address).sort()
@@ -70,7 +70,7 @@ export class TemporaryStore implements Disposable {
   }
 }
 
-/** Interface eth0 of a container. */
+/** Returns the owner for interface eth0 of a container. */
 export function owner(containerId: string): LeaseOwner {
   return { containerId, ifName: "eth0" }
 }

@@ -1,4 +1,4 @@
-/** Values for the tests of clients: a server at the other end of the link. For tests only. */
+/** Data for tests of clients, with a server at the other end of the link. */
 import { concat, u16be, u32be } from "../../../../pkg/netlink/mod.ts"
 import { AF_INET, AF_INET6, parseIp } from "../../../../pkg/types/mod.ts"
 import { fromHex, toHex } from "../bytes.ts"
@@ -37,7 +37,10 @@ export const config6: ClientConfig = {
   linkLocal: "fe80::858:aff:fe01:203",
 }
 
-/** A client that takes one step at a time, through the journal, with a fixed clock and fixed random numbers. */
+/**
+ * A client for tests. Its state passes through the journal's format after each step. The clock and the random numbers
+ * are fixed.
+ */
 export class TestClient {
   state: ClientState
   now = 1_000_000
@@ -59,13 +62,13 @@ export class TestClient {
   start = () => this.on({ kind: "start" })
   frame = (frame: Uint8Array) => this.on({ kind: "frame", frame })
 
-  /** The deadline comes. */
+  /** Sets the clock to the deadline, and passes the event "time" to the client. */
   wait(): Step {
     this.now = Math.max(this.now, this.state.deadline ?? Number.POSITIVE_INFINITY)
     return this.on({ kind: "time" })
   }
 
-  /** The messages of the last step, as a server reads them. */
+  /** The DHCPv4 messages of the last step, as a server reads them. */
   get sent(): Sent[] {
     return this.step.send.map(readSent)
   }
@@ -104,8 +107,8 @@ export function readSent(frame: Uint8Array): Sent {
 }
 
 /**
- * A server's DHCPv4 answer to a client in a state. `options` follow the type and the server, 10.1.2.1; an empty text
- * removes one.
+ * Returns a server's DHCPv4 answer to a client in a state. `options` follow the type and the server, 10.1.2.1. An empty
+ * text removes an option.
  */
 export function answer4(
   state: ClientState,
@@ -131,7 +134,7 @@ export function answer4(
 
 export const serverDuid = "00030001020304050607"
 
-/** An association with one address, or with other options instead. */
+/** Returns an association with one address, or with other options instead. */
 export function association6(
   { t1 = 50, t2 = 80, preferred = 100, valid = 120, address = "2001:db8::5b" },
   inside: Options6 = [[5, concat([ip(address), u32be.encode(preferred), u32be.encode(valid)])]],
@@ -139,7 +142,7 @@ export function association6(
   return [3, concat([u32be.encode(iaid), u32be.encode(t1), u32be.encode(t2), encodeOptions6(inside)])]
 }
 
-/** A server's DHCPv6 answer to a client in a state. */
+/** Returns a server's DHCPv6 answer to a client in a state. */
 export function answer6(state: ClientState, type: number, options: Options6, duid = serverDuid): Uint8Array {
   const ids: Options6 = [
     [1, fromHex(state.config.clientId)],
@@ -150,7 +153,7 @@ export function answer6(state: ClientState, type: number, options: Options6, dui
   return encodeUdp({ mac: serverMac, ip: ip("fe80::1"), port: 547 }, to, payload)
 }
 
-/** The DHCPv4 message of a frame. */
+/** Returns the DHCPv4 message in a frame. */
 export function messageOf(frame: Uint8Array) {
   const packet = readPacket(frame)
   const message = packet?.kind === "udp" ? readMessage(packet.payload) : undefined
