@@ -5,7 +5,10 @@ const root = join(import.meta.dir, "..")
 
 const everyPackage = /^pkg\//
 
-/** The rooms that the files of a room may import; a plugin's own room, like `plugins/bridge`, is named by its kind. */
+/**
+ * The packages whose `mod.ts` the files of a package may import. The key is a package, or for `plugins/bridge` and the
+ * like its first folder.
+ */
 const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/engine": [],
   "pkg/types": ["pkg/engine"],
@@ -87,33 +90,39 @@ const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   scripts: /^(pkg\/|suite$|install$|tools(\/|$)|cmd$|integration\/lab$)/,
 }
 
-/** Additional imports of the tests of a room: the tests of a tool run it by its command line. */
+/** Packages that only the tests of a package may import. The tests of a tool run it by its command line. */
 const testsMayImport: Readonly<Record<string, readonly string[]>> = {
   agent: ["integration/lab"],
   tools: ["cmd", "integration/lab"],
 }
 
-/** Rooms that run in a plugin's process, on an engine that has the language and the door, and nothing else. */
+/**
+ * Reports whether a package runs in a plugin's process. The engine there provides only the language and the functions
+ * of pkg/engine.
+ */
 const isPlugin = (room: string) =>
   /^(pkg|plugins|ipam|meta|install)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
-/** Files of the tool's executable, which uses the plugins' engine, with promises. The agent runs on Bun. */
+/**
+ * Reports whether a file is part of the tool's executable, which uses the plugins' engine, but with promises. The agent
+ * is not, because it runs on Bun.
+ */
 const isTool = (file: string) => /^(cmd|tools|pkg\/(libcni|loop))\//.test(file) && !/^cmd\/agent(\/|\.ts$)/.test(file)
 
-/** The door's back ends, the only files that use an engine. */
+/** The back ends of pkg/engine, the only files that use an engine directly. */
 const backEnds = [
   ...["bun.ts", "bun-calls.ts", "bun-structs.ts", "native.ts"],
   ...["calls.ts", "node.ts", "node-json.ts", "node-names.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
 ].map((file) => `pkg/engine/${file}`)
 
-/** Packages that a plugin's process may have in it. */
+/** The npm packages that a plugin's process may contain. */
 const pluginPackages: Readonly<Record<string, readonly string[]>> = {
   "pkg/engine": ["#engine", "@noble/hashes/sha2.js"],
 }
 
 const anyOf = (patterns: readonly RegExp[]) => new RegExp(patterns.map(({ source }) => source).join("|"))
 
-/** Names of Bun, Node and browsers outside the language, and parts of the language that the native host lacks. */
+/** Names that Bun, Node and browsers add to the language, and parts of the language that the native host lacks. */
 const ofAnEngine = anyOf([
   /(?<![.#\w])(Bun|process|Buffer|performance|crypto|console|require|globalThis)\b(?!["']?\??:)/,
   /\b(Text(En|De)coder|Proxy|Reflect|WeakRef|FinalizationRegistry|Atomics|SharedArrayBuffer|Intl|WebAssembly|Worker|URL)\b/,
@@ -122,38 +131,38 @@ const ofAnEngine = anyOf([
   /\.(normalize|localeCompare|toLocale\w+)\(/,
 ])
 
-/** Parts of the language for concurrent waits. */
+/** Parts of the language for asynchronous code. */
 const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
 /**
- * A name that is no ASCII: the parser of QuickJS-ng 0.17.0 may take "é" for "Ã©". The bundler makes names of quoted
- * keys.
+ * A name that is not ASCII: the parser of QuickJS-ng 0.17.0 may mistake "é" for "Ã©". The bundler turns quoted keys
+ * into names.
  */
 const strangeName = /[^\0-\x7f]+/
 const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
 /**
- * A key that the bundler would make such a name, and no other text: for files whose tables and pictures have more than
- * ASCII.
+ * A key that the bundler would turn into such a name, and no other text. It is for files whose tables and pictures
+ * contain other characters than ASCII.
  */
 const strangeNameAsKey = /(?<=[{,]\s*)"(?=[^"]*[^\0-\x7f])[\p{ID_Start}$_][\p{ID_Continue}$]*":/u
 
 /**
- * At the start of a line, that is while the module is loaded: clock, chance and environment, which a heap image would
- * keep.
+ * A line that reads the clock, random numbers or the environment while the module is loaded. A heap image would keep
+ * the result.
  */
 const whileLoading =
   /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|bootMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 
 /**
- * Feeds garbage to the very functions that read, which lie behind the doors, and runs on an engine, where the
- * laboratory cannot.
+ * Files that call decoders with malformed bytes. They import decoders that `mod.ts` does not export, and run on the
+ * native host, on which integration/lab cannot run.
  */
 const behindDoors = /^integration\/faults\/garbage\//
 
-/** Tests, and files that only tests import: neither is part of the executable. */
+/** Tests, and files that only tests import. Neither are part of an executable. */
 const forTests = /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)/
 
-/** Rooms that read the environment, or build that of a plugin. */
+/** Packages that read the environment or make that of a plugin. */
 const knowEnvironment = [
   "pkg/skel",
   "pkg/invoke",
@@ -166,42 +175,45 @@ const knowEnvironment = [
   "scripts",
 ]
 
-/** The room that a file lies in: `pkg/x`, `plugins/x`, `tools/x`, …; `undefined` for files beside the rooms. */
+/**
+ * Returns the package that contains a file: `pkg/x`, `plugins/x`, `tools/x`, …; `undefined` for a file outside all
+ * packages.
+ */
 function roomOf(file: string): string | undefined {
   return /^(?:(?:pkg|plugins|ipam|meta|tools)\/[^/]+|integration\/lab|agent|install|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
     file,
   )?.[0]
 }
 
-/** A source without the lines that are comments, which may show imports as examples. */
+/** Returns a source without the lines that are comments, because a comment may contain imports as an example. */
 function withoutComments(source: string): string {
   return source.replace(/^\s*(\/\/|\/?\*).*$/gm, "")
 }
 
 const trailingComment = /\s\/\/ .*$/gm
 
-/** A source without its texts, which may hold any word; of templates the expressions stay. */
+/** Returns a source without string literals, which may contain any word. The expressions in templates stay. */
 function withoutTexts(code: string): string {
   const inside = (template: string) =>
     [...template.matchAll(/\$\{([^}]*)\}/g)].map(([, expression]) => expression).join()
   return code.replace(/"(?:[^"\\\n]|\\.)*"/g, '""').replace(/`(?:[^`\\]|\\.)*`/g, inside)
 }
 
-/** The names that a file takes from the engine's door. */
+/** Returns the names that a file imports from pkg/engine. */
 function doorImports(code: string): string {
   return [...code.matchAll(/^(?:import|export) ([^"]*?) from "[^"]*engine\/mod\.ts"/gm)]
     .map(([, names]) => names)
     .join()
 }
 
-/** The imports of a file: static, type-only, re-exported and lazy ones. */
+/** Returns the imports of a file: static, type-only, re-exported and lazy ones. */
 function importsOf(code: string): string[] {
   const statics = code.matchAll(/^(?:import|export)\b[^"'`;]*?\bfrom\s+"([^"]+)"|^import\s+"([^"]+)"/gm)
   const lazy = code.matchAll(/\bimport\(\s*"([^"]+)"\s*\)/g)
   return [...statics, ...lazy].map(([, from, bare]) => from ?? bare ?? "")
 }
 
-/** The violations of a file's rules for its room, as sentences. */
+/** Returns the violations of the rules for a file, as sentences. */
 function violations(file: string, source: string): string[] {
   const room = roomOf(file)
   if (room === undefined) return []
@@ -221,7 +233,7 @@ function violations(file: string, source: string): string[] {
       continue
     }
     const target = relative(root, join(root, dirname(file), from))
-    if (target.endsWith(".md")) continue // a page for people, which the tool prints
+    if (target.endsWith(".md")) continue // the text of a page, which the tool prints
     const other: string | undefined = roomOf(target)
     if (other === undefined || other === room) continue
     const isForTests = isTest && testsMayImport[kind]?.includes(other) === true
@@ -268,7 +280,7 @@ test("every file keeps to the table of rooms [S123]", async () => {
   expect((await Promise.all(found)).flat()).toEqual([])
 })
 
-/** The circles among files of which each imports the next: the files, the first again at the end. */
+/** Returns the cycles of imports: the files of each, with the first file again at the end. */
 function importCircles(imports: ReadonlyMap<string, readonly string[]>): string[][] {
   const done = new Set<string>()
   const circles: string[][] = []
@@ -281,7 +293,7 @@ function importCircles(imports: ReadonlyMap<string, readonly string[]>): string[
   return circles
 }
 
-/** The folders whose files must not import one another in a cycle, except files that only tests of pkg import. */
+/** The folders whose files must not import one another in a cycle. Files of pkg that only tests import are exempt. */
 const withoutCircles = [
   "pkg",
   "plugins",

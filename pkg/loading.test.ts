@@ -5,12 +5,15 @@ const root = join(import.meta.dir, "..")
 const notForPlugins =
   /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|^pkg\/(libcni|npm)\/|^pkg\/engine\/(bun|native|calls|node|web)/
 
-/** All modules in a plugin's process. */
+/** The paths of all modules in a plugin's process. */
 const modules = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*/**/*.ts").scanSync(root)]
   .filter((file) => !notForPlugins.test(file))
   .map((file) => join(root, file))
 
-/** Imports all modules where every system call, the clock and chance are traps; prints the first that was touched. */
+/**
+ * Imports all modules while every system call, the clock and random numbers are replaced by traps. Returns the name of
+ * the first trap that was called.
+ */
 function touchedBy(more = ""): string {
   const script = `
     const { engine } = await import(${JSON.stringify(join(root, "pkg/engine/mod.ts"))})
@@ -26,7 +29,7 @@ function touchedBy(more = ""): string {
   return `${stdout}${stderr}`
 }
 
-// The loaded heap may be an image that every process shares.
+// The heap after loading may become an image that every process shares.
 test("importing a plugin's modules does nothing: no system call, no clock, no chance, no environment", () => {
   expect(modules.length).toBeGreaterThan(100)
   expect(touchedBy()).toBe("")

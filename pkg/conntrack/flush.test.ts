@@ -4,7 +4,7 @@ import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
 import { AF_INET, AF_INET6, formatIp } from "../types/mod.ts"
 import { type ConntrackEntry, entryAttributes, flushConntrack, flushUntranslated } from "./flush.ts"
 
-/** A kernel that tracks these flows, and refuses the given deletions. */
+/** Returns a kernel that tracks these connections, and refuses deletions with `refusal`, if given. */
 function kernel(flows: readonly Uint8Array[], refusal?: string) {
   const asked: Request[] = []
   const deleted: Request[] = []
@@ -22,8 +22,8 @@ function kernel(flows: readonly Uint8Array[], refusal?: string) {
   }
 }
 
-// The answers of Linux 6.18 after `echo x > /dev/udp/203.0.113.1/53` with `dnat to 127.0.0.9:5353`, and the same for
-// [2001:db8::1] without translation; the requests below have the properties by which it selected the entries.
+// The answers of Linux 6.18 after `echo x > /dev/udp/203.0.113.1/53` with `dnat to 127.0.0.9:5353`, and after the same
+// for [2001:db8::1] without translation. The requests below are those for which it selected these entries.
 const translated = hex`02000000
   3400 0180                                                      # CTA_TUPLE_ORIG
     1400 0180 0800 0100 cb007101 0800 0200 cb007101              # CTA_TUPLE_IP: from and to 203.0.113.1
@@ -107,7 +107,7 @@ test("what a kernel before Linux 5.8 lists besides is left alone", () => {
   expect(socket.deleted).toEqual([])
 })
 
-// Of what Linux 6.18 lists while a container sends to 203.0.113.1 without a masquerade, with CTA_STATUS of
+// From the list of Linux 6.18 while a container sends to 203.0.113.1 without a masquerade: CTA_STATUS has
 // IPS_CONFIRMED, then IPS_SEEN_REPLY.
 const plain = hex`02000000
   3400 0180

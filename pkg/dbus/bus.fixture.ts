@@ -1,9 +1,11 @@
 import { join } from "node:path"
 
-/** A bus's answers when it accepts a client. */
+/** The answers of a bus that accepts a client. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
-/** A return to the call with this number, with one boolean; a signal before it, which is not an answer. */
+/**
+ * Returns a signal, which is not an answer, and then the answer to the call with this number, which contains a boolean.
+ */
 export const answerTo = (serial: number, truth = 1) => [
   ...[0x6c, 4, 1, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
   ...[0x6c, 2, 1, 1, 4, 0, 0, 0, 9, 0, 0, 0, 15, 0, 0, 0, 5, 1, 0x75, 0, serial, 0, 0, 0, 8, 1, 0x67, 0, 1, 0x62, 0, 0],
@@ -11,21 +13,21 @@ export const answerTo = (serial: number, truth = 1) => [
 ]
 
 /**
- * The answers of a bus to one message: texts, bytes, several of them one after the other, bytes again and again, "end"
- * to hang up.
+ * The answer of a bus to one message: a text, bytes, several of these in order, bytes that are repeated forever, or
+ * "end" to close the connection.
  */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
-/** A bus in its own process, and its received bytes in hexadecimal. */
+/** A bus in a process of its own. It records the bytes that it receives, in hexadecimal. */
 export interface TestBus extends AsyncDisposable {
   readonly path: string
-  /** Waits until this many messages have been received. */
+  /** Waits until this many messages have been received, and returns them. */
   received(count: number): Promise<string[]>
 }
 
 /**
- * Starts a bus that answers each received message with one of these answers; it sends the parts of an answer one by
- * one.
+ * Starts a bus that answers its first message with the first of these answers, and so on. It sends the parts of an
+ * answer one by one.
  */
 export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
   const path = join(directory, crypto.randomUUID().slice(0, 8))

@@ -15,7 +15,9 @@ test("a bus is logged in to, and asked; signals are no answers", async () => {
   expect(bus?.hasOwner("org.fedoraproject.FirewallD1")).toBe(true)
 })
 
-/** Calls to the bus itself, the second one's preamble only; D-Bus Specification, "Message Format", written by hand. */
+/**
+ * Calls to the bus itself; of the second only the preamble. Encoded by hand by D-Bus Specification, "Message Format".
+ */
 const hello = `6c01000100000000010000006d000000
   01016f00150000002f6f72672f667265656465736b746f702f44427573000000
   02017300140000006f72672e667265656465736b746f702e4442757300000000
@@ -42,7 +44,7 @@ test("answers in pieces, answers together, and answers to others are all well", 
   expect(bus?.hasOwner("a.b")).toBe(true)
 })
 
-/** An answer to call 2: an error of this name, with a text, a number or nothing. */
+/** Returns an answer to call 2: an error with this name, and with a text, a number or nothing as its value. */
 function errorTo2(name: string, body: "text" | "number" | "nothing"): number[] {
   const pad = (bytes: number[], size: number) => [
     ...bytes,
@@ -75,7 +77,7 @@ test.each([
 
 test("an answer of many thousand bytes is read whole", async () => {
   const names = Array.from({ length: 1000 }, (_, at) => `name-${String(at).padStart(10, "0")}`)
-  const list = names.flatMap((name) => [15, 0, 0, 0, ...Buffer.from(name), 0]) // 20 bytes each
+  const list = names.flatMap((name) => [15, 0, 0, 0, ...Buffer.from(name), 0]) // 20 bytes for each call
   const fields = [5, 1, 0x75, 0, 2, 0, 0, 0, 8, 1, 0x67, 0, 2, 0x61, 0x73, 0]
   const word = (value: number) => [value & 255, value >> 8, 0, 0]
   const head = [0x6c, 2, 1, 1, ...word(list.length + 4), 9, 0, 0, 0, ...word(fields.length)]
@@ -126,7 +128,7 @@ test("where nothing listens there is no bus", () => {
   expect(Bus.find("/dev/null")).toBeUndefined()
 })
 
-/** Calls a method twice; returns both errors. */
+/** Calls a method twice and returns both errors. */
 function refusalsOf(bus: Bus | undefined): unknown[] {
   return [1, 2].map(() => {
     try {

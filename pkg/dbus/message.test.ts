@@ -3,7 +3,7 @@ import fc from "fast-check"
 import { pathsIn } from "./bus.ts"
 import { DbusError, decodeMessage, encodeCall, messageLength, PREAMBLE_SIZE } from "./message.ts"
 
-/** Bytes as `strace -xx` prints them, without the backslashes. */
+/** Returns the bytes of hex digits, which `strace -xx` prints with backslashes. */
 const hex = (text: string) => Uint8Array.fromHex(text.replace(/\s/g, ""))
 
 const zone = {
@@ -12,8 +12,8 @@ const zone = {
   interface: "org.fedoraproject.FirewallD1.zone",
 }
 
-// What dbus-send 1.14.10 and firewalld 1.3.3 say to each other:
-// strace -xx -e trace=sendmsg,recvmsg dbus-send --system --print-reply --dest=org.fedoraproject.FirewallD1
+// The messages between dbus-send 1.14.10 and firewalld 1.3.3:
+//   strace -xx -e trace=sendmsg,recvmsg dbus-send --system --print-reply --dest=org.fedoraproject.FirewallD1
 //   /org/fedoraproject/FirewallD1 org.fedoraproject.FirewallD1.zone.addSource string:trusted string:10.1.0.2/32
 const addSource = hex(`
   6c0100011c00000002000000a0000000 01016f001d0000002f6f72672f6665646f726170726f6a6563742f4669726577616c6c4431000000
@@ -66,7 +66,7 @@ test("the length of a message stands in its preamble, and one that is too long i
 })
 
 test("the other byte order is read, too, and of types that are not read what comes before them", () => {
-  // Returns to call 7: a boolean and an integer; a boolean and a variant.
+  // Answers to call 7: a boolean and an integer; a boolean and a variant.
   const plain = hex("42020101000000080000000100000010 0501750000000007 0801670002626900 00000001fffffffe")
   expect(decodeMessage(plain)).toEqual({ type: 2, replySerial: 7, errorName: undefined, body: [true, -2] })
   const unknown = hex("42020101000000040000000100000010 0501750000000007 0801670002627600 00000001")

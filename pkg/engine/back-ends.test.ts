@@ -1,5 +1,5 @@
 /**
- * Properties of each back end besides the calls of the contract: the text of an exception, and the positions in a stack
+ * Properties of each back end that the contract does not cover: the text of an exception, and the positions in a stack
  * trace.
  */
 import { afterAll, expect, test } from "bun:test"

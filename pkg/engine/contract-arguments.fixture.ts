@@ -12,7 +12,8 @@ type Kind =
   | `${number} exactly`
 
 /**
- * The arguments of each call. The kernel refuses every example: the descriptors are not open, the texts contain NUL.
+ * The kinds of the arguments of each call. The kernel refuses every valid example: its descriptors are not open, and
+ * its texts contain NUL.
  */
 export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
   open: ["text", "integer", "integer"],
@@ -79,7 +80,7 @@ export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>
   exit: ["integer"],
 }
 
-/** An array whose bytes are elsewhere. */
+/** Returns an array whose bytes have been moved to another array. */
 function detached(): Uint8Array {
   const array = new Uint8Array(256)
   array.buffer.transfer()
@@ -127,7 +128,7 @@ const noArray = [
   ["a view", new DataView(new ArrayBuffer(400))],
 ] as const
 
-/** Invalid values of each kind of argument, and the expected errors. */
+/** Returns invalid values for a kind of argument, by the expected error. */
 function wrongFor(kind: Kind): {
   TypeError: readonly (readonly [string, unknown])[]
   RangeError?: readonly (readonly [string, unknown])[]
@@ -183,7 +184,7 @@ const examples: Readonly<Record<string, unknown>> = {
 }
 const exampleOf = (kind: Kind) => (kind in examples ? examples[kind] : new Uint8Array(Number.parseInt(kind, 10)))
 
-/** Every invalid value in every position of every call, with the thrown error, or "nothing". */
+/** Returns calls with every invalid value in every position, each with the expected error. */
 function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof Engine; expected: string }> {
   for (const [call, kinds = []] of Object.entries(parameters) as [keyof Engine, readonly Kind[]][]) {
     for (const [at, kind] of kinds.entries()) {
@@ -199,7 +200,7 @@ function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof
   }
 }
 
-/** An engine's errors for each invalid argument. */
+/** Returns an engine's error for each invalid argument. */
 export function argumentAnswers(engine: Engine): Record<string, string> {
   const answers: Record<string, string> = {}
   for (const { name, call, values } of wrongCalls()) {
@@ -213,7 +214,7 @@ export function argumentAnswers(engine: Engine): Record<string, string> {
   return answers
 }
 
-/** The expected errors. */
+/** Returns the expected error for each invalid argument. */
 export function expectedForArguments(): Record<string, string> {
   return Object.fromEntries([...wrongCalls()].map(({ name, expected }) => [name, expected]))
 }

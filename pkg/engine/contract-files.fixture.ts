@@ -3,7 +3,10 @@ import { here, list, make, O, room, statOf } from "./contract-parts.fixture.ts"
 
 const basicStats = 0x7ff // STATX_BASIC_STATS, <linux/stat.h>
 
-/** System calls on files. Errors by number: <asm-generic/errno-base.h>; the manual page of the call says when. */
+/**
+ * System calls on files. The results are negative numbers of errors, <asm-generic/errno-base.h>; the manual page of a
+ * call explains them.
+ */
 export const fileCases: Cases = [
   ["open makes a file and answers a descriptor above 2", (e, at) => make(e, at("a")) > 2, true],
   ["open: ENOENT", (e, at) => e.open(at("absent"), O.read, 0), -2],
@@ -131,7 +134,7 @@ export const fileCases: Cases = [
     [0, 0, 0, 1, 0x40000000, -25, -9],
   ],
   [
-    "ioctl: a request's value reaches the kernel", // TCFLSH with TCIFLUSH 0, and with none that there is
+    "ioctl: a request's value reaches the kernel", // TCFLSH with TCIFLUSH 0, and with a value that does not exist
     (e) => [e.open("/dev/ptmx", O.both, 0)].flatMap((fd) => [e.ioctl(fd, 0x540b, 0), e.ioctl(fd, 0x540b, 99)]),
     [0, -22],
   ],
@@ -186,7 +189,8 @@ export const fileCases: Cases = [
     [0, 0x9fa0, -2, -20],
   ],
   [
-    "sha256 of a whole file, at any position", // FIPS 180-4: "abc", nothing, "a" a million times; coreutils' sha256sum
+    // FIPS 180-4: "abc", an empty text, a million times "a"; by coreutils' sha256sum
+    "sha256 of a whole file, at any position",
     (e, at) => {
       const digest = (fd: number) => {
         const into = room(34)

@@ -1,7 +1,7 @@
 import type { Json } from "./contract.fixture.ts"
 import type { Engine } from "./engine.ts"
 
-/** The records of a function of promises after all jobs have run, and the errors of `runJobs`. */
+/** Calls `work`, runs all jobs, and returns the values that `work` has recorded and the errors of `runJobs`. */
 function ran(engine: Engine, work: (record: (what: Json) => void) => void): Json {
   const events: Json[] = []
   work((what) => events.push(what))
@@ -14,7 +14,7 @@ function ran(engine: Engine, work: (record: (what: Json) => void) => void): Json
   return events
 }
 
-/** The contract of `runJobs`, if the engine has it: name, action, expected result. */
+/** The contract of `runJobs`, for engines that have it: the name, the action, and the expected result of each case. */
 export const jobCases: readonly (readonly [name: string, run: (engine: Engine) => Json, expected: Json])[] = [
   ["nothing to do", (e) => ran(e, () => {}), ["work returns"]],
   [

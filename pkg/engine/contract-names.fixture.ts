@@ -2,12 +2,13 @@ import type { Cases } from "./contract.fixture.ts"
 import { make, O, room, statOf } from "./contract-parts.fixture.ts"
 
 /**
- * System calls on directories and names. Errors by number: <asm-generic/errno-base.h>; the manual page of the call says
- * when.
+ * System calls on directories and names. The results are negative numbers of errors, <asm-generic/errno-base.h>; the
+ * manual page of a call explains them.
  */
 export const nameCases: Cases = [
   [
-    "getdents64 answers entries, then 0", // struct linux_dirent64: the length of the entry at 16, its name from 19 on
+    // struct linux_dirent64: the length of the entry is at offset 16, its name at 19
+    "getdents64 answers entries, then 0",
     (e, at) => {
       make(e, at("only"))
       const [fd, into, names] = [e.open(at(""), O.read, 0), room(1024), [] as string[]]

@@ -1,10 +1,13 @@
 import { attempt, type Cases, type Json } from "./contract.fixture.ts"
 import type { Engine } from "./engine.ts"
 
-const closed = 1_000_000 // no process has so many descriptors open
+const closed = 1_000_000 // greater than any open descriptor
 const shell = "/bin/sh"
 
-/** Descriptors for a program: nothing to read, both outputs into the pipe that is read with `rest`. */
+/**
+ * Returns descriptors for a program: an empty stdin, and a pipe for stdout and stderr. `rest` reads the pipe to its
+ * end.
+ */
 function outputs(engine: Engine): { fds: Int32Array; rest: () => string } {
   const pair = new Int32Array(2)
   engine.pipe2(pair, 0o2000000)
@@ -21,7 +24,7 @@ function outputs(engine: Engine): { fds: Int32Array; rest: () => string } {
   return { fds: Int32Array.of(engine.open("/dev/null", 0o2000000, 0), writing, writing), rest }
 }
 
-/** Returns the wait4(2) status of a started program, or the error of its start. */
+/** Returns the wait4(2) status of a program that has been started, or the error of its start. */
 function end(engine: Engine, pid: number): number {
   const status = new Int32Array(1)
   return pid < 0 ? pid : engine.wait4(pid, status, 0) === pid ? (status[0] ?? 0) : -1
@@ -31,14 +34,14 @@ function start(engine: Engine, path: string, argv: string[] = [path], directory:
   return end(engine, engine.startProcess(path, argv, [], directory, outputs(engine).fds, 0))
 }
 
-/** Returns the output of a program, and its status. */
+/** Runs a program and returns its output and its status. */
 function said(engine: Engine, argv: string[], environment: string[] = [], directory: string | null = null): Json {
   const { fds, rest } = outputs(engine)
   const pid = engine.startProcess(argv[0] ?? "", argv, environment, directory, fds, 0)
   return [rest(), end(engine, pid)]
 }
 
-/** A file with a content and a mode, closed. */
+/** Creates and closes a file with a content and a mode. */
 function file(engine: Engine, path: string, content: string, mode: number): string {
   const fd = engine.open(path, 0o2000101, mode)
   engine.write(fd, engine.encodeUtf8(content))
@@ -93,7 +96,7 @@ export const processCases: Cases = [
     "stdin, stdout and stderr are the descriptors given, and no other is open",
     (e, at) => {
       const [out, err] = [e.open(at("out"), 0o2000102, 0o600), e.open(at("err"), 0o2000102, 0o600)]
-      const leaked = e.open("/dev/null", 0, 0) // without close-on-exec, like what a runtime has left open
+      const leaked = e.open("/dev/null", 0, 0) // without close-on-exec, like a descriptor that a runtime has left open
       const script = "cat; echo error >&2; ls /proc/self/fd"
       const input = e.open(file(e, at("in"), "input\n", 0o600), 0o2000000, 0)
       const pid = e.startProcess(
@@ -151,7 +154,7 @@ export const processCases: Cases = [
   ],
   [
     "ELOOP, ENAMETOOLONG",
-    // Each "self" and "root" is a symbolic link, and the kernel follows 40.
+    // Every "self" and "root" is a symbolic link. The kernel follows at most 40.
     (e, at) => [start(e, "/proc/self/root".repeat(21)), start(e, at("x".repeat(256)))],
     [-40, -36],
   ],

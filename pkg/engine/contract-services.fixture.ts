@@ -11,9 +11,9 @@ const TFD_TIMER_ABSTIME = 1
 /** <bits/signum-generic.h>, <bits/sigaction.h> */
 const SIGUSR2 = 12
 const SIG = { block: 0, unblock: 1 }
-const closed = 1_000_000 // no process has so many descriptors open
+const closed = 1_000_000 // greater than any open descriptor
 
-/** struct sockaddr_un, unix(7) */
+/** Returns struct sockaddr_un, unix(7). */
 function addressOf(engine: Engine, path: string): Uint8Array {
   const name = engine.encodeUtf8(path)
   const address = new Uint8Array(2 + name.length + 1)
@@ -22,7 +22,7 @@ function addressOf(engine: Engine, path: string): Uint8Array {
   return address
 }
 
-/** A short path: paths of sockets have at most 107 bytes. */
+/** Returns a path that is short enough for a socket, at most 107 bytes. */
 function shortPath(engine: Engine): string {
   const bytes = new Uint8Array(8)
   engine.getrandom(bytes, 0)
@@ -39,7 +39,7 @@ function listening(engine: Engine, path: string): number {
 const connecting = (engine: Engine) => engine.socket(AF_UNIX, SOCK.stream | SOCK.closeOnExec, 0)
 const setOf = (signal: number) => new BigUint64Array([1n << BigInt(signal - 1)])
 
-/** The calls of a server process that runs for days. */
+/** The calls that server processes need. */
 export const serviceCases: Cases = [
   [
     "listen, connect, accept4: EAGAIN before the first who connects; what one writes the other reads",

@@ -22,7 +22,7 @@ function pipe(engine: Engine): [reading: number, writing: number] {
   return [fds[0] ?? -1, fds[1] ?? -1]
 }
 
-/** Returns poll(2)'s events of descriptors, each asked for some events. */
+/** Returns the events that poll(2) reports for descriptors, each with the requested events. */
 function polled(engine: Engine, ...requests: [fd: number, events: number][]): number[] {
   const array = new Int32Array(requests.flat())
   const ready = engine.poll(array, 0)
@@ -31,9 +31,11 @@ function polled(engine: Engine, ...requests: [fd: number, events: number][]): nu
 
 const [x, y, z] = [120, 121, 122]
 const xyz = Uint8Array.of(x, y, z)
-const closed = 1_000_000 // no process has so many descriptors open
+const closed = 1_000_000 // greater than any open descriptor
 
-/** Sockets, pipes, poll(2). Errors by number: <asm-generic/errno.h>. */
+/**
+ * System calls on sockets and pipes, and poll(2). The results are negative numbers of errors, <asm-generic/errno.h>.
+ */
 export const socketCases: Cases = [
   [
     "socket, EAFNOSUPPORT, ESOCKTNOSUPPORT, EINVAL",
@@ -98,7 +100,7 @@ export const socketCases: Cases = [
     (e) => {
       const [one, two] = pair(e, SOCK.datagram)
       const [from, name] = [new Uint8Array(64).fill(0xee), new Uint8Array(110).fill(x)]
-      name.set([AF.unix, 0, 0]) // and an abstract name of 107 bytes, unix(7), which no other process has
+      name.set([AF.unix, 0, 0]) // and an abstract name of 107 bytes, unix(7), which no other process uses
       e.getrandom(name.subarray(12), 0)
       const sent = [e.bind(one, name), e.sendto(one, xyz, 0), e.recvfrom(two, new Uint8Array(9), MSG.dontWait, from)]
       return [...sent, [...from.subarray(0, 12)], from.subarray(12).every((byte) => byte === 0xee)]

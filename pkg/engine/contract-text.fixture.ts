@@ -5,8 +5,8 @@ const bytesOf = (hex: string) => Uint8Array.from(hex.match(/[0-9a-f]{2}/g) ?? []
 const hexOf = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")
 
 /**
- * Unicode 16, table 3-7 "Well-Formed UTF-8 Byte Sequences", and U+FFFD as in section 3.9 "U+FFFD Substitution of
- * Maximal Subparts".
+ * Malformed and valid UTF-8 and its decoding: Unicode 16, table 3-7 "Well-Formed UTF-8 Byte Sequences", and section 3.9
+ * "U+FFFD Substitution of Maximal Subparts".
  */
 const decodings: readonly (readonly [what: string, hex: string, text: string])[] = [
   ["nothing", "", ""],
@@ -62,7 +62,7 @@ const encodings: readonly (readonly [what: string, text: string, hex: string])[]
   ["a lone surrogate at the end of latin 1", "é\udfff", "c3a9efbfbd"],
 ]
 
-/** UTF-8 and Latin-1. */
+/** Encoding and decoding of UTF-8 and Latin-1, and checksums. */
 export const textCases: Cases = [
   ...decodings.map(([what, hex, text]) => [`decode ${what}`, (e: Engine) => e.decodeUtf8(bytesOf(hex)), text] as const),
   ...encodings.map(([what, text, hex]) => [`encode ${what}`, (e: Engine) => hexOf(e.encodeUtf8(text)), hex] as const),
@@ -150,7 +150,10 @@ export const textCases: Cases = [
   ],
 ]
 
-/** Random bytes, the same on each engine: xorshift32, drawn from the bytes that matter to a decoder. */
+/**
+ * Returns pseudo-random texts as bytes, the same on each engine: xorshift32 chooses among the bytes that matter to a
+ * decoder.
+ */
 export function noise(): Uint8Array[] {
   let state = 2463534242
   const below = (limit: number) => {
@@ -164,7 +167,7 @@ export function noise(): Uint8Array[] {
   return Array.from({ length: 5000 }, (_, index) => Uint8Array.from({ length: below(24) }, () => byte(index % 3)))
 }
 
-/** An engine's results for all of these. */
+/** Returns an engine's results of decoding `noise`. */
 export function decodedNoise(engine: Engine): Json {
   return noise().map((bytes) => engine.decodeUtf8(bytes))
 }

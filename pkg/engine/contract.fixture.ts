@@ -9,23 +9,23 @@ import { decodedNoise, textCases } from "./contract-text.fixture.ts"
 import type { Engine } from "./engine.ts"
 import { engine } from "./mod.ts"
 
-/** The result of a case: plain values, so that the results of two back ends can be compared as JSON. */
+/** The result of a case: a plain value, so that the results of two back ends can be compared as JSON. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** One sentence of the contract of `Engine`: the action, and its expected result. */
+/** A case of the contract of `Engine`: the action, and its expected result. */
 export interface Case {
   readonly name: string
   readonly run: Run
   readonly expected: Json
 }
 
-/** Uses the engine and nothing else of the outside; `at` is the path of a name in a directory of the case's own. */
+/** An action that uses only the engine. `at` returns the path of a name in the case's own directory. */
 export type Run = (engine: Engine, at: (name: string) => string) => Json
 
-/** A table of cases: name, action, expected result. */
+/** A table of cases: the name, the action, and the expected result of each. */
 export type Cases = readonly (readonly [name: string, run: Run, expected: Json])[]
 
-/** All cases that need no root. */
+/** The cases that do not need root. */
 export const cases: readonly Case[] = asCases([
   ...fileCases,
   ...nameCases,
@@ -42,7 +42,7 @@ function asCases(table: Cases): Case[] {
   return table.map(([name, run, expected]) => ({ name, run, expected }))
 }
 
-/** The answers of an engine to cases, in their own directories below `directory`. */
+/** Runs cases on an engine, each with its own directory below `directory`, and returns the results. */
 export function answer(engine: Engine, list: readonly Case[], directory: string): Json[] {
   return list.map(({ run }, index) => {
     const own = `${directory}/${index}`
@@ -51,7 +51,7 @@ export function answer(engine: Engine, list: readonly Case[], directory: string)
   })
 }
 
-/** Returns a function's result, or the kind and message of its exception. */
+/** Returns the result of a function, or the type and message of its exception. */
 export function attempt(work: () => Json): Json {
   try {
     return work()
@@ -60,7 +60,9 @@ export function attempt(work: () => Json): Json {
   }
 }
 
-/** The program on its own engine: `NAME cases DIRECTORY`, `NAME arguments`, … prints answers as JSON. */
+/**
+ * Runs cases on the current engine and prints the results as JSON. The arguments are `cases DIRECTORY`, `arguments`, …
+ */
 export function run(): never {
   const [, task = "", ...rest] = engine.arguments()
   const answers = tasks[task]?.(rest)

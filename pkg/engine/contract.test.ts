@@ -10,7 +10,7 @@ import { engine } from "./mod.ts"
 const directory = mkdtempSync(join(tmpdir(), "engine-contract-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-// integration/executable/engine-contract.test.ts has the native host answer the same
+// integration/executable/engine-contract.test.ts runs the same cases on the native host.
 describe("the engine under the tests keeps the contract:", () => {
   const answers = answer(engine, cases, directory)
   test.each(cases.map(({ name, expected }, at) => [name, at, expected] as const))("%s", (_, at, expected) => {

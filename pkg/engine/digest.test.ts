@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { crc32, sha256, sha512 } from "./digest.ts"
 
-// By zlib, sha256sum and sha512sum; the first of each is the check value of its standard.
+// The expected values are those of zlib, sha256sum and sha512sum. The first of each is the check value in its standard.
 test.each([
   ["123456789", 0xcbf43926],
   ["", 0],

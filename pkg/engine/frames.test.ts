@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { sourceFrames, withFrames } from "./frames.ts"
 
-/** The error of a recursion of this depth. */
+/** Returns the error that a recursion of this depth throws. */
 function errorOf(depth: number): unknown {
   const deep = (left: number): number => {
     if (left === 0) throw new Error("here")

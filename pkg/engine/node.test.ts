@@ -14,8 +14,8 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const ENOSYS = -38
 
 /**
- * Whether the calls of a case are all served. It ends at the first that is not: its answer would be taken for a
- * process' number.
+ * Reports whether Node's back end implements all calls of a case. It stops the case at the first missing call, because
+ * the case would mistake the error number for the ID of a process.
  */
 function isServed({ run }: Case, at: number): boolean {
   let served = true
@@ -33,7 +33,7 @@ function isServed({ run }: Case, at: number): boolean {
   try {
     run(watched, (name) => `${directory}/${at}/${name}`)
   } catch {
-    // told below, and by the case itself
+    // The result is in `served`; the test of the case reports other errors.
   }
   return served
 }

@@ -32,7 +32,7 @@ test("every address is looked for, with its prefix length; others may be there",
   expect(says()).toBe(`${missing} 10.1.0.5/24, found none`)
 })
 
-/** A route in few words: "10.9.0.0/16 via 10.1.0.1,10.1.0.2 dev 5 table 77". */
+/** Parses a route: "10.9.0.0/16 via 10.1.0.1,10.1.0.2 dev 5 table 77". */
 function said(text: string): SaidRoute {
   const [to = "", ...words] = text.split(" ")
   const { ip: dst, prefix } = cidr(to.replace("default6", "::/0").replace("default", "0.0.0.0/0"))
@@ -54,7 +54,8 @@ function specOf(text: string): RouteSpec {
 
 function compare(wanted: string[], found: string[]): string {
   const routes = found.map(said)
-  // Each family is listed by itself; the family is requested in the first byte, which the answers do not see.
+  // Routes are listed for one family at a time. The first byte of a request has the family, but the answers of this
+  // test do not depend on it.
   const families = [2, 10].filter((family) =>
     wanted.some((text) => (specOf(text).dst.length === 4 ? 2 : 10) === family),
   )

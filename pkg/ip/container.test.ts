@@ -44,14 +44,17 @@ describe("an interface that nothing is to be waited for", () => {
     dns: {},
   }
 
-  /** Returns the requests to a kernel that refuses these types, and the error. */
+  /**
+   * Configures a link on a kernel that refuses requests of these types. Returns the kernel with the requests, and the
+   * error.
+   */
   function configure(...refused: number[]) {
     const kernel = new ScriptedKernel((request) => {
       const errno = refused.includes(request.type) ? 95 : 0 // EOPNOTSUPP
       return errno !== 0 || request.flags & NLM_F_ACK ? [acknowledge(request, errno)] : []
     })
     const inside = new NetlinkSocket(NETLINK_ROUTE, 0, kernel)
-    const sandbox = { run: () => {} } as unknown as Netns // its settings are no concern of these
+    const sandbox = { run: () => {} } as unknown as Netns // these tests do not need the sysctls of the namespace
     const attempt = () => configureLink({ sandbox, inside, link }, result)
     return { kernel, error: refused.length > 0 ? refusalOf(attempt) : attempt() }
   }
@@ -59,7 +62,8 @@ describe("an interface that nothing is to be waited for", () => {
   test("gets addresses, is brought up and gets its routes in that order by one datagram", () => {
     const { kernel } = configure()
     expect(kernel.datagrams).toHaveLength(1)
-    // The addresses are created and new, the routes are appended; the last is acknowledged.
+    // The addresses are added with CREATE and EXCL, the routes are appended, and the last request asks for an
+    // acknowledgement.
     expect(kernel.requests.map(({ type, flags, payload }) => [type, flags, payload[0]])).toEqual([
       [RTM_NEWADDR, 0x600 | NLM_F_REQUEST, 2],
       [RTM_NEWADDR, 0x600 | NLM_F_REQUEST, 10],

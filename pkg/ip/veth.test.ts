@@ -20,6 +20,6 @@ test.each([
   const refused = refusalOf(() => createVethPair(host, { sandbox, ifName: "eth0", alias: "a/b/eth0" }))
   expect(refused).toMatchObject({ code, message: 'Cannot create interface "eth0" in "/proc/self/ns/net"' })
   expect(refused.details).toContain(errno === EEXIST ? "EEXIST" : "EPERM")
-  // Two in each datagram: the pair, and its owner's name on the host's end.
+  // Each datagram has two requests: creating the pair, and setting the alias of the host's end.
   expect(kernel.requests.filter(({ type }) => type === RTM_NEWLINK)).toHaveLength(2 * requests)
 })

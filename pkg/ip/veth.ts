@@ -43,7 +43,8 @@ export function createVethPair(host: NetlinkSocket, { sandbox, ifName, mtu, mac,
   for (let attempt = 1; ; attempt++) {
     const name = randomVethName()
     try {
-      if (attempt < NAME_ATTEMPTS && findLink(host, name)) continue // an existing link with that name would get the alias
+      // An existing link with that name would get the alias.
+      if (attempt < NAME_ATTEMPTS && findLink(host, name)) continue
       const peer = { name: ifName, queues: VETH_QUEUES, netnsFd: sandbox.fd, mtu, mac }
       addVeth(host, { name, queues: VETH_QUEUES, mtu, master, alias }, peer)
       return name

@@ -6,7 +6,7 @@ import { parseIp } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
 import { isOperational, waitForDetection, waitOperational, waitUntil } from "./wait.ts"
 
-/** Successive events, and the longest wait for each. */
+/** Returns a socket that receives an event at every wait, and the time limits of the waits. */
 function events(onEvent: () => void = () => {}) {
   const waits: number[] = []
   const nextEvents = (leftMs: number) => {
@@ -77,8 +77,8 @@ const [IFA_F_DADFAILED, IFA_F_TENTATIVE, IFA_F_PERMANENT] = [0x08, 0x40, 0x80]
 const RTM_GETADDR = 22
 
 /**
- * Waits for addresses of eth0 with these flags, which each event replaces by the next ones. Returns the number of
- * events.
+ * Waits for the addresses of eth0. They have the flags of the first round, and each event replaces the flags with those
+ * of the next. Returns the number of events.
  */
 function detect(...rounds: readonly (readonly number[])[]): number {
   let round = 0

@@ -60,7 +60,8 @@ export function removeEverywhere(
     if (!socket) return
     const planned = () =>
       FAMILIES.flatMap((family) => kernelOperations(family, table, plan(findInKernel(socket, family, table, search))))
-    if (planned().length > 0) atomically(socket, planned) // usually nothing is removed, and the generation need not be read
+    // Usually there is nothing to remove; then the generation is not read.
+    if (planned().length > 0) atomically(socket, planned)
   })
   for (const family of FAMILIES) {
     failures.attempt(`remove rules from the legacy table ${table}`, () => {
@@ -93,7 +94,8 @@ export function isTableInUse(
 
 /** Reports whether the namespace has this legacy table, which may contain rules. */
 function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
-  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM") // the kernel has no legacy tables
+  // The file is missing on a kernel without legacy tables.
+  const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM")
   return names?.split("\n").includes(table) === true
 }
 

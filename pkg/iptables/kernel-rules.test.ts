@@ -6,7 +6,7 @@ import { type Expression, listRules, printTransaction, tableFamily, type Unknown
 import { AF_INET, AF_INET6, type Family } from "../types/mod.ts"
 import { findInKernel, kernelOperations, wordsOf } from "./kernel-rules.ts"
 
-/** The words of a rule, given as the kernel's answer from its struct nfgenmsg on. */
+/** Returns the words of the rule in an answer of the kernel, which begins with struct nfgenmsg. */
 function wordsIn(family: Family, chain: string, answer: string): string {
   const payload = Uint8Array.fromHex(answer.replace(/\s/g, ""))
   const message: Message = { type: 0, flags: 0, sequence: 0, payload }
@@ -17,12 +17,12 @@ function wordsIn(family: Family, chain: string, answer: string): string {
 }
 
 const counter = "2c0001000c000100636f756e746572001c0002000c00010000000000000000000c0002000000000000000000"
-/** struct xt_comment_info: 256 bytes. */
+/** Returns struct xt_comment_info, which has 256 bytes. */
 const comment = (text: string) =>
   "2c0101000a0001006d617463680000001c0102000c000100636f6d6d656e74000800020000000000 04010300" +
   Buffer.from(text).toString("hex").padEnd(512, "0")
 
-// Answers of Linux 6.18 to NFT_MSG_GETRULE, the rules made by iptables 1.8.9 with the words that are expected.
+// The answers of Linux 6.18 to NFT_MSG_GETRULE, for rules that iptables 1.8.9 added with the expected words.
 describe("a rule of iptables-nft has the words of iptables-save:", () => {
   test("a network under a mask, a comment and a verdict", () => {
     const rule = `02000002 080001006e617400 0600020043000000 0c0003000000000000000003 38020400
@@ -129,8 +129,8 @@ describe("of expressions that iptables-nft makes", () => {
   })
   const text = (name: string) => new TextEncoder().encode(name)
 
-  // NFT_META_IIFNAME 6 and NFT_META_OIFNAME 7, NFT_CMP_NEQ 1; <linux/netfilter/nf_tables.h>. A name without its NUL is
-  // a prefix.
+  // NFT_META_IIFNAME 6 and NFT_META_OIFNAME 7, NFT_CMP_NEQ 1; <linux/netfilter/nf_tables.h>. A name without a NUL is a
+  // prefix.
   test.each([
     [6, 0, "eth0\0\0\0", "-i eth0"],
     [7, 0, "eth0\0", "-o eth0"],
@@ -140,7 +140,7 @@ describe("of expressions that iptables-nft makes", () => {
     expect(words(meta(key), compare(op, text(name)))).toBe(expected)
   })
 
-  // NFT_PAYLOAD_NETWORK_HEADER 1; the source is at 12 of struct iphdr, the destination at 16.
+  // NFT_PAYLOAD_NETWORK_HEADER 1. In struct iphdr the source is at offset 12, the destination at 16.
   test.each([
     [12, [255, 255, 255, 255], [10, 1, 0, 2], "-s 10.1.0.2/32"],
     [16, [255, 255, 240, 0], [10, 1, 0, 0], "-d 10.1.0.0/20"],

@@ -9,7 +9,7 @@ import { chain, rule } from "./save-restore.ts"
 const jump = { chain: "FORWARD", words: ["-m", "comment", "--comment", "why", "-j", "X"] }
 const marked = { chain: "X", words: ["-m", "mark", "--mark", "0x1000/0x1000", "-j", "ACCEPT"] }
 
-/** The expressions of a rule as they are sent, in hexadecimal. */
+/** Returns the encoded expressions of a rule in hexadecimal. */
 function sent(one: typeof jump): string {
   const table = { family: "ip", name: "filter" } as const
   const requests: Request[] = []
@@ -18,9 +18,9 @@ function sent(one: typeof jump): string {
   return requests[1]?.payload.toHex() ?? ""
 }
 
-// Captured of `iptables -A X -m comment --comment why`, iptables 1.8.9: NFTA_LIST_ELEM with "match", "comment",
+// Captured from `iptables -A X -m comment --comment why`, iptables 1.8.9: NFTA_LIST_ELEM with "match", "comment",
 // revision 0, and the 256 bytes of struct xt_comment_info; then a counter. The mark is struct xt_mark_mtinfo1, revision
-// 1, as 1.8.7 sends it.
+// 1, as iptables 1.8.7 sends it.
 test("rules are written as iptables-nft writes them", () => {
   const comment = `2c0101800a0001006d617463680000001c0102800c000100636f6d6d656e74000800020000000000040103007768790000${"00".repeat(251)}`
   expect(sent(jump)).toContain(comment)

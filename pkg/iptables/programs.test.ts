@@ -8,7 +8,7 @@ import { chooseVariant, findPrograms, isLegacyDefault, type Programs, requirePro
 import { changeTable, readTable, restoreTable } from "./run.ts"
 import { chain, rule } from "./save-restore.ts"
 
-/** A directory that is deleted at the end of its scope. */
+/** Creates a directory that is deleted at the end of its scope. */
 function directory(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
@@ -33,7 +33,7 @@ test("the programs are looked for in fixed directories, by family and kind [S37]
   const places = ["/nowhere", bin.path]
   expect(findPrograms(AF_INET, "default", places)).toEqual(found("iptables", AF_INET))
   expect(findPrograms(AF_INET, "legacy", places)).toEqual(found("iptables-legacy", AF_INET))
-  // without programs of that name, the legacy kind may be called just "ip6tables"
+  // If `ip6tables-legacy` does not exist, "ip6tables" is the program for legacy tables.
   expect(findPrograms(AF_INET6, "legacy", places)).toEqual(found("ip6tables", AF_INET6))
 })
 
@@ -45,7 +45,7 @@ test("a link to the newer kind is not the legacy one, also under another name", 
   expect(findPrograms(AF_INET, "legacy", [bin.path])).toBeUndefined()
   expect(findPrograms(AF_INET, "default", [bin.path])?.restore).toBe(join(bin.path, "iptables-restore"))
   expect(isLegacyDefault(AF_INET, [bin.path])).toBe(false)
-  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(false) // no such program
+  expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(false) // the program does not exist
   for (const verb of ["save", "restore"]) script(bin.path, `ip6tables-${verb}`, "")
   expect(isLegacyDefault(AF_INET6, [bin.path])).toBe(true)
   expect(() => requirePrograms(AF_INET, "legacy", [bin.path])).toThrow(
@@ -97,7 +97,7 @@ test("half of a pair does not count, and the error names the missing programs an
   expect(() => requirePrograms(AF_INET, "default", ["/nowhere", "/nor/here"])).toThrow(" in /nowhere, /nor/here")
 })
 
-/** Programs whose table is a file of commands: they store the restored text unchanged. */
+/** Returns programs whose table is a file. `restore` is a script that stores its input there unchanged. */
 function pretendPrograms(path: string, saved: string, restore: string): Programs {
   writeFileSync(join(path, "saved"), saved)
   return {

@@ -48,7 +48,7 @@ describe("a word of a rule", () => {
   })
 })
 
-// Names that the Go suite has given.
+// Names of chains that the Go plugins have created.
 test.each([
   ["CNI-", "test", "1234", "CNI-2bbe0c48b91a7d1b8a6753a8"],
   ["CNI-", "testalongnamethatdoesnotmakesense", "1234", "CNI-374f33fe84ab0ed84dcdebe3"],

@@ -8,7 +8,7 @@ import type { Programs } from "./programs.ts"
 import { readTable, refusal, restoreTable } from "./run.ts"
 import { chain } from "./save-restore.ts"
 
-/** Returns the error of `restoreTable` when the program is this shell script. */
+/** Returns the error of `restoreTable` if the program is this shell script. */
 function refusalBy(script: string): CniError {
   const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   const program = join(directory, "iptables-restore")
@@ -26,7 +26,7 @@ function refusalBy(script: string): CniError {
   throw new Error("nothing was thrown")
 }
 
-// xtables_main and xtables_lock of iptables 1.8: RESOURCE_PROBLEM is 4
+// xtables_main and xtables_lock of iptables 1.8: RESOURCE_PROBLEM is 4.
 test("#43 tables that others hold for too long are code 11", () => {
   const words = "Another app is currently holding the xtables lock; waited 20s for it to become available."
   expect(refusalBy(`cat >/dev/null; echo "${words}" >&2; exit 4`)).toMatchObject({
@@ -97,7 +97,7 @@ COMMIT
 `
 const textOf = (stderr: string) => String(refusal("Cannot change table nat", { table: "nat", stderr, input }))
 
-// What the programs of iptables 1.8.9 print.
+// The messages of iptables 1.8.9.
 test.each([
   [
     "iptables-nft without an extension",

@@ -71,7 +71,8 @@ export class Child implements Disposable {
 
   /** The exit code or the signal; valid once the process has ended. */
   get end(): { exitCode: number | undefined; signal: string | undefined } {
-    const status = this.#status[0] ?? 0 // wait(2): the lower 7 bits are the signal, or 0 if the bits above them are the exit code
+    // wait(2): the lower 7 bits are the signal. If they are 0, bits 8 to 15 are the exit code.
+    const status = this.#status[0] ?? 0
     const signal = status & 0x7f
     if (signal === 0) return { exitCode: (status >> 8) & 0xff, signal: undefined }
     return { exitCode: undefined, signal: signalNames[signal] ?? `signal ${signal}` }

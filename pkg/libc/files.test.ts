@@ -296,7 +296,8 @@ describe("directories", () => {
     const path = fresh()
     mkdirSync(path)
     expect(readDirectory(path)).toEqual([])
-    const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`) // a buffer of 64 KiB holds some 280 names
+    // A buffer of 64 KiB holds some 280 names
+    const names = Array.from({ length: 400 }, (_, at) => `${"n".repeat(200 + (at % 40))}é${at}`)
     for (const name of names) writeFileSync(join(path, name), "")
     expect(readDirectory(path).sort()).toEqual(names.sort())
     syncPath(path)

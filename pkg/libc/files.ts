@@ -123,7 +123,7 @@ export function tryUnnamedFile(directory: string): boolean {
   return false
 }
 
-/** Writes a file's data to disk, like fsync(2). Throws `SyscallError`. */
+/** Writes the data of an open file to disk, like fsync(2). Throws `SyscallError`. */
 export function sync(fd: Fd): void {
   check("fsync", { fd }, () => engine.fsync(fd))
 }

@@ -21,7 +21,8 @@ function emptyFile(): string {
 describe("a lock", () => {
   test("that we have is not to be had by another process, until we close the file", () => {
     const path = emptyFile()
-    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode // flock(1) returns 1 if the lock is taken
+    // flock(1) returns 1 if the lock is taken
+    const theirs = () => Bun.spawnSync(["flock", "--nonblock", path, "true"]).exitCode
     {
       using opened = FileDescriptor.open(path, Open.ReadOnly)
       expect(tryLock(opened.fd)).toBe(true)

@@ -13,7 +13,8 @@ export function dirname(path: string): string {
   const slash = path.lastIndexOf("/", end - 1)
   if (slash === -1) return path.startsWith("/") ? "/" : "."
   if (slash === 0) return "/"
-  if (slash === 1 && path.startsWith("//")) return "//" // POSIX leaves the meaning of two leading slashes open; node:path keeps them
+  // POSIX leaves the meaning of two leading slashes open; node:path keeps them
+  if (slash === 1 && path.startsWith("//")) return "//"
   return path.slice(0, slash)
 }
 

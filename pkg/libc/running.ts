@@ -5,7 +5,7 @@ import { check, isErrno } from "./errno.ts"
 import { Input, inputOf, NO_FD, Output, openPipe, type Pipe } from "./pipes.ts"
 import type { PollRequest } from "./service.ts"
 
-/** A program to run. */
+/** The program that `spawn` runs, and its limits. */
 export interface Spawn {
   /** The absolute path of the program's file. */
   readonly path: string

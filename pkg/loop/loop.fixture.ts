@@ -4,7 +4,7 @@ import { anyOf, drive, every, newStop, onSignal, ready, readyOf, runProgram, sle
 
 type Json = null | undefined | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A case: its title, the action, the expected result. */
+/** A case: its title, its action, and the expected result. */
 export type LoopCase = readonly [name: string, run: () => Promise<Json>, expected: Json]
 
 const far = 60_000
@@ -17,7 +17,7 @@ function pipe(): [Fd, Fd] {
   return [pair[0] as Fd, pair[1] as Fd]
 }
 
-/** A shell's run as a plain value. */
+/** Runs a shell script and returns the result as a plain value. */
 async function sh(script: string, more: Partial<Program> = {}, signal?: AbortSignal): Promise<Json> {
   const all = { path: "/bin/sh", args: ["-c", script], env: { PATH: "/usr/bin:/bin" }, outputLimit: 1 << 20 }
   const { stdout, stderr, ...ended } = await runProgram({ ...all, ...more }, signal)
@@ -25,7 +25,7 @@ async function sh(script: string, more: Partial<Program> = {}, signal?: AbortSig
   return { ...Object.fromEntries(set), stdout: text(stdout), stderr: text(stderr) }
 }
 
-/** A signal that aborts with the first piece of a program's output. */
+/** Returns a signal that aborts at the first chunk of a program's output. */
 function stopAtOutput(): { readonly signal: AbortSignal; readonly onStderr: () => void } {
   const stop = newStop()
   return { signal: stop.signal, onStderr: () => stop.abort() }
@@ -33,7 +33,7 @@ function stopAtOutput(): { readonly signal: AbortSignal; readonly onStderr: () =
 
 const killed = { signal: "SIGKILL", stdout: "", stderr: "" }
 
-/** The expected result of every engine. */
+/** Cases with the same result on every engine. */
 export const loopCases: readonly LoopCase[] = [
   [
     "waits end in the order of their times, not of their starts",
@@ -124,7 +124,7 @@ export const loopCases: readonly LoopCase[] = [
   ],
 ]
 
-/** Those about programs. */
+/** Cases that run programs. */
 export const programCases: readonly LoopCase[] = [
   [
     "exit code and both streams of a program, and its stdin",
@@ -210,7 +210,7 @@ export const programCases: readonly LoopCase[] = [
   ],
 ]
 
-/** Those about descriptors, which Node cannot wait for. */
+/** Cases that wait for descriptors, which Node cannot do. */
 export const descriptorCases: readonly LoopCase[] = [
   [
     "a descriptor is ready when there is something to read, and hung up at the end",
@@ -257,7 +257,7 @@ export const descriptorCases: readonly LoopCase[] = [
 
 const allCases = [...loopCases, ...programCases, ...descriptorCases]
 
-/** The results of the cases, one after the other. */
+/** Runs the cases one after the other and returns their results. */
 export async function answers(cases: readonly LoopCase[]): Promise<Json[]> {
   const found: Json[] = []
   for (const [, run] of cases) found.push(await run().catch(String))
@@ -265,8 +265,8 @@ export async function answers(cases: readonly LoopCase[]): Promise<Json[]> {
 }
 
 /**
- * The program on its own engine: `cases` prints the results, and the number of open descriptors; the others end by
- * themselves.
+ * Runs a task on the current engine. The task `cases` prints the results of all cases and the number of leaked
+ * descriptors. The other tasks test how the process ends.
  */
 export function run(): void {
   const tasks: Readonly<Record<string, () => Promise<number>>> = {

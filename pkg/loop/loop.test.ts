@@ -9,7 +9,7 @@ afterAll(() => rmSync(directory, { recursive: true }))
 
 const plain = (value: unknown) => JSON.parse(JSON.stringify(value ?? null))
 
-// integration/executable/engine-contract.test.ts has the native host answer the same
+// integration/executable/engine-contract.test.ts runs the same cases on the native host.
 describe("on the engine under the tests", () => {
   test.each(allLoopCases.map(([name, run, expected]) => [name, run, expected] as const))(
     "%s",

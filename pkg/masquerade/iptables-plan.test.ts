@@ -16,7 +16,7 @@ function rulesFor(owner: typeof eth0, ...addresses: string[]) {
   return masqueradeRules(family, owner, parsed)
 }
 
-/** Makes the rules be there as `iptables-restore` would: returns its input, and the table afterwards. */
+/** Plans an ADD. Returns the input for `iptables-restore`, and its lines. */
 function add(found: Content, owner: typeof eth0, ...addresses: string[]) {
   const input = printRestore("nat", planAdd(rulesFor(owner, ...addresses), found, ownerComment(owner)))
   return { input, lines: input.split("\n").slice(1, -2) }
@@ -75,7 +75,7 @@ COMMIT
   })
 })
 
-/** DEL of `eth0`; `inUse` are addresses that other interfaces of the container have. */
+/** Plans a DEL of `eth0`. `inUse` are addresses of the container's other interfaces. */
 function del(found: Content, ...inUse: string[]): string[] {
   const removal = planRemove(found, {
     chain,

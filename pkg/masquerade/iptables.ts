@@ -27,8 +27,8 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 const NOTHING = { chains: [], rules: [] } as const
 
 /**
- * The masquerade by the chains and rules of the Go plugins, whichever suite has added them. `hints` is the container's
- * namespace.
+ * The masquerade by the chains and rules of the Go plugins, whichever suite has added them. `remove` gets the
+ * container's namespace as a hint.
  */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>
@@ -48,7 +48,8 @@ export class IptablesMasquerade
       })
       undo.defer("masquerade", () => this.#removeMarked(owner, () => true))
       for (const { programs, rules } of parts) {
-        const isNew = !found.some(({ family }) => family === programs.family) // the family has no rules yet, so nothing is read before the change
+        // If the family has no rules yet, the table is not read before the change.
+        const isNew = !found.some(({ family }) => family === programs.family)
         if (isNew) restoreTable(programs, TABLE, planAdd(rules, NOTHING, mark))
         else changeTable(programs, TABLE, (content) => planAdd(rules, narrow(content, search), mark))
       }

@@ -39,7 +39,7 @@ function address(text: string): Cidr {
   return found
 }
 
-/** The lines of an address: "10.1.0.2/16", followed by its owners in order, "net/c1/eth0", … */
+/** Returns the queues of an address, such as "10.1.0.2/16", with these owners in order: "net/c1/eth0", … */
 function heldBy(cidr: string, ...comments: string[]): KeyQueue[] {
   return placesFor(layout, [address(cidr)], "").map(({ set, element: { key } }) => {
     const [first, ...others] = comments.map((comment) => ({ key, comment }))
@@ -56,7 +56,7 @@ function text(operations: readonly Operation[]): string[] {
     .split("\n")
 }
 
-/** Verb, object and name of each operation. */
+/** Returns the verb, object and name of each operation. */
 function outline(operations: readonly Operation[]): string[] {
   return text(operations).map((line) => line.split(" ", 3).join(" "))
 }
@@ -80,7 +80,7 @@ describe("adding", () => {
 
   test("the next only add their elements", () => {
     const [table, ...plan] = text(planNew(layout, ours, "net/c1/eth0"))
-    expect(table).toBe("add table ip cni_masquerade") // which may be dormant
+    expect(table).toBe("add table ip cni_masquerade") // activates the table if it is dormant
     expect(plan).toEqual([
       'create element containers { 10.1.0.2 comment "net/c1/eth0" }',
       'create element networks_16 { 10.1.0.2 . 10.1.0.0 comment "net/c1/eth0" }',
@@ -198,7 +198,7 @@ const { rule: to24 } = networksOf(layout, 24)
 const [table, chain] = [layout.table.name, layout.chain.name]
 const ip = (last: number) => Uint8Array.of(10, 1, 0, last)
 
-/** A kernel with these elements, which records its requests. */
+/** Returns a kernel that has these elements, and records its requests. */
 function kernel(places: readonly Place[], names: readonly string[] = ["containers", "networks_16", "networks_24"]) {
   const asked: string[] = []
   const encoded = (listed: readonly Place[]) =>
@@ -235,7 +235,7 @@ function message(attributes: Uint8Array): Message {
   return { type: 0, flags: 0, sequence: 0, payload: concat([netfilterHeader(2), attributes]) }
 }
 
-/** A kernel whose chain has rules with these comments. */
+/** Returns a kernel whose chain has rules with these comments. */
 function ruled(...comments: (string | undefined)[]) {
   const answer = (comment: string | undefined) =>
     message(ruleAttributes.encode({ table, chain, userdata: commentUserdata(comment) }))

@@ -14,7 +14,7 @@ function specOf(containerId: string, text: string, network = "net"): MasqueradeS
 
 const specs = [specOf("c1", "10.1.0.2/16"), specOf("c2", "10.1.0.3/16")]
 
-/** The elements of these attachments, by their sets, with other comments where they are given. */
+/** Returns the elements of these attachments by set. `comment`, if given, replaces their comments. */
 function elementsOf(of: readonly MasqueradeSpec[], comment?: (spec: MasqueradeSpec) => string | undefined) {
   const sets = new Map<SharedSet, Element[]>([
     [layout.containers, []],

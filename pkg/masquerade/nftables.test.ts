@@ -14,7 +14,8 @@ import { upstreamPrefix } from "./upstream.ts"
 const owner = { network: "net", containerId: "c1", ifName: "eth0" }
 const addresses = [{ ip: Uint8Array.of(10, 1, 0, 2), prefix: 16 }]
 
-// nfnetlink answers EINVAL to a message, and EOPNOTSUPP to a batch, for what it does not have.
+// nfnetlink answers with EINVAL to a message, and with EOPNOTSUPP to a batch, if the kernel lacks the subsystem or a
+// feature.
 test.each(["EINVAL", "EOPNOTSUPP"])("a kernel that says %s cannot masquerade", (errno) => {
   expect(canMasquerade(refusing(errno), AF_INET)).toBe(false)
 })
@@ -43,7 +44,7 @@ test("CHECK without the rule says which one it misses", () => {
   )
 })
 
-// Comments that the Go suite, v1.6, has written.
+// The comments that the Go plugins, v1.6, have written begin with these digits.
 test.each([
   ["unit-test", "eth0", "one", "6fd94d501e58f0aa-287fc69eff0574a2"],
   ["alternate", "net1", "three", "82783ef24bdc7036-acb19d111858e348"],

@@ -1,4 +1,4 @@
-/** Values for the tests of the packet filters' rules. For tests only: the door does not export it. */
+/** Helpers for the tests of the masquerade. `mod.ts` does not export them. */
 import type { Netfilter } from "../nftables/mod.ts"
 import type { Filter } from "../rules/mod.ts"
 import { AF_INET, type Cidr, type Family, type Owner } from "../types/mod.ts"

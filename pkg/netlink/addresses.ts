@@ -52,9 +52,9 @@ export interface Address {
   index: Ifindex
   /** IFA_F_* bits. */
   flags: number
-  /** 0 global, 253 link, 254 host. */
+  /** The scope: 0 is global, 253 link, 254 host. */
   scope: number
-  /** In seconds; undefined for a permanent address. */
+  /** The remaining lifetimes in seconds; undefined for a permanent address. */
   lifetimes?: { preferred: number; valid: number } | undefined
 }
 

@@ -28,10 +28,10 @@ export interface Attributes<F extends AttributeFields> extends Codec<AttributeVa
   readonly fields: F
 }
 
-/** One row of a table. */
+/** A row of a table of attributes. */
 interface Field {
   readonly name: string
-  /** Includes `NLA_F_NESTED` for nested attributes. */
+  /** The number of the attribute, with `NLA_F_NESTED` for a nested one. */
   readonly type: number
   readonly codec: Codec<unknown>
   /** The length of an integer's attribute including its header; -1 for other types. */
@@ -92,7 +92,8 @@ type Rows = { byName: Readonly<Record<string, Field | undefined>>; byType: reado
 function rowsOf(fields: AttributeFields): Rows {
   const byName: Record<string, Field> = Object.create(null)
   const types = Object.values(fields).map(([type]) => type)
-  const byType = new Array<Field | undefined>(Math.max(0, ...types) + 1).fill(undefined) // without holes, so that a lookup by type is fast
+  // Filled, because a lookup in an array with holes is slow.
+  const byType = new Array<Field | undefined>(Math.max(0, ...types) + 1).fill(undefined)
   for (const [name, [type, codec]] of Object.entries(fields)) {
     const field = fieldOf(name, type, codec as Codec<unknown>)
     byName[name] = field
@@ -224,7 +225,8 @@ export function readAttributes(from: Uint8Array, isWanted: (type: number) => boo
 export function forEachAttribute(from: Uint8Array, visit: (start: number, end: number) => boolean): number {
   let count = 0
   for (let at = 0, length = 0; at + HEADER <= from.length; at += (length + 3) & ~3) {
-    length = (from[at] as number) | ((from[at + 1] as number) << 8) // inline, because a list may have thousands of attributes
+    // Read inline, because a list may have thousands of attributes.
+    length = (from[at] as number) | ((from[at + 1] as number) << 8)
     if (length < HEADER || at + length > from.length) throw wrongLength(at, length, from.length - at)
     count++
     if (visit(at + HEADER, at + length)) break

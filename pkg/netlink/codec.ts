@@ -98,7 +98,8 @@ export const nameText: Codec<string> = codec(
     const raw = [...from.subarray(start, end)]
     if (raw.includes(0)) raw.length = raw.indexOf(0)
     const encoded = encodeUtf8(name)
-    if (encoded.length === raw.length && raw.every((byte, at) => byte === encoded[at])) return name // the name itself contains the replacement character
+    // Equal bytes mean that the name itself contains the replacement character.
+    if (encoded.length === raw.length && raw.every((byte, at) => byte === encoded[at])) return name
     return raw.map((byte) => String.fromCharCode(byte < 0x80 ? byte : ESCAPED_BYTE + byte)).join("")
   },
 )

@@ -33,7 +33,8 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
-    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV") // the kernel deletes the links of a deleted namespace with a delay
+    // A link may disappear meanwhile: the kernel deletes the links of a deleted namespace with a delay.
+    unlessErrno(() => deleteLink(route, link, nsid), "ENODEV")
   }
 }
 

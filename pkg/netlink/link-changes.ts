@@ -41,7 +41,7 @@ export interface LinkEnd {
   txQueueLength?: number | undefined
   /** The maximum number of queues in each direction: `numtxqueues N numrxqueues N`. */
   queues?: number | undefined
-  /** Creates the link in this namespace instead of the socket's own. */
+  /** A descriptor of the namespace in which the link is created, instead of the socket's own. */
   netnsFd?: number | undefined
   up?: boolean | undefined
 }
@@ -63,7 +63,8 @@ export function addAliasedLink<K extends LinkKind>(route: NetlinkSocket, spec: L
     // Each request can be refused by itself. The acknowledgement of the last request arrives after the refusals.
     route.transact([toAdd(spec), { ...toSetLink(spec.name, { alias }), flags: NLM_F_ACK }])
   } catch (error) {
-    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name) // the link may exist: the alias was refused, or the answer was lost
+    // After other errors the link may exist: the alias was refused, or the answer was lost.
+    if (!isErrno(error, "EEXIST")) tryDelete(route, spec.name)
     throw error
   }
 }

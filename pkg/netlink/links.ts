@@ -26,7 +26,7 @@ const ENODEV = 19
 /** Leaves the IPv6 counters out of the answer: they take many bytes, and no caller reads them. */
 const RTEXT_FILTER_SKIP_STATS = 8
 
-/** The number of a link, unique in its namespace. */
+/** The index of a link, unique in its namespace. */
 export type Ifindex = number & { readonly __brand: "Ifindex" }
 
 /** A link given by its index. The name is only for error messages. */
@@ -85,7 +85,8 @@ export function getLink(route: NetlinkSocket, which: string | Ifindex): Link {
 
 /** Like `getLink`, but returns undefined if the link does not exist. */
 export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | undefined {
-  if (typeof which === "string" && which.includes("\0")) return undefined // no name contains a NUL, and the kernel would ignore the text after it
+  // No name contains a NUL. The kernel would ignore the text after it.
+  if (typeof which === "string" && which.includes("\0")) return undefined
   return route.find(lookUp(which), ENODEV, readLink)
 }
 

@@ -124,7 +124,7 @@ export class Lists {
   }
 }
 
-/** Whether a message ends a list. */
+/** Reports whether a message ends a list. */
 export function isDone({ type }: Message): boolean {
   return type === NLMSG_DONE
 }

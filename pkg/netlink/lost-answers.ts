@@ -30,6 +30,7 @@ export function retryLostAnswer<T>(ask: () => T): T {
 export function isAlreadyDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
   if (!(error instanceof NetlinkError)) return false
   if (flags & NLM_F_CREATE) return isErrno(error, "EEXIST")
-  const deletes = type >= 16 && type < 256 && (type & 3) === 1 // <linux/rtnetlink.h> numbers requests in groups of four: NEW, DEL, GET, SET
+  // <linux/rtnetlink.h> numbers requests in groups of four: NEW, DEL, GET, SET
+  const deletes = type >= 16 && type < 256 && (type & 3) === 1
   return deletes && isErrno(error, "ENODEV", "ENOENT", "ESRCH", "EADDRNOTAVAIL")
 }

@@ -60,7 +60,8 @@ export function readMessages(datagram: Uint8Array): Message[] {
       throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
     }
     messages.push({
-      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8), // inline, because a list has thousands of messages
+      // Decoded inline, because a list has thousands of messages.
+      type: (datagram[at + 4] as number) | ((datagram[at + 5] as number) << 8),
       flags: (datagram[at + 6] as number) | ((datagram[at + 7] as number) << 8),
       sequence: u32.get(datagram, at + 8),
       payload: datagram.subarray(at + HEADER, at + length),

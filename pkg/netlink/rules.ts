@@ -94,7 +94,7 @@ export interface Rule {
   l3Master?: boolean | undefined
   /** FR_ACT_*: `RuleAction.ToTable` if undefined. */
   action?: number | undefined
-  /** RTPROT_*: the program that added it. */
+  /** RTPROT_*: the program that added the rule. */
   protocol?: number | undefined
 }
 

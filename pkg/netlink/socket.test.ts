@@ -79,7 +79,8 @@ describe("the beginning of a list", () => {
   test("is all of it where nothing comes behind it, and stays good where the rest is lost", () => {
     const { kernel, route } = connect((sent) => [concat([entry(sent, 1), done(sent)])])
     expect(tags([route.get(beginning, whole)])).toEqual([1])
-    expect(kernel).toMatchObject({ renewed: 0, asked: 1 }) // the first datagram contains the end of the list, so the socket is not read again
+    // The first datagram contains the end of the list, so the socket is not read again.
+    expect(kernel).toMatchObject({ renewed: 0, asked: 1 })
     const lossy = connect((sent) => [entry(sent, 1), ENOBUFS])
     expect(tags([lossy.route.get(beginning, whole)])).toEqual([1])
     expect(lossy.kernel.renewed).toBe(1)

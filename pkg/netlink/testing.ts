@@ -128,7 +128,8 @@ export function requestOf(action: (route: NetlinkSocket) => void): Pick<Message,
 /** Returns a socket on which every list has these payloads. */
 export function listing(...payloads: Uint8Array[]): NetlinkSocket {
   const script = (request: Message) => [
-    ...payloads.map((payload) => encodeMessage(request.type - 2, 2, request.sequence, payload)), // RTM_GET… is RTM_NEW… plus 2
+    // RTM_GET… is RTM_NEW… plus 2
+    ...payloads.map((payload) => encodeMessage(request.type - 2, 2, request.sequence, payload)),
     done(request),
   ]
   return new NetlinkSocket(NETLINK_ROUTE, 0, new ScriptedKernel(script))

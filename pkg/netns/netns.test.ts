@@ -20,10 +20,13 @@ writeFileSync(file, "")
 afterAll(() => rmSync(directory, { recursive: true }))
 
 const own = "/proc/self/ns/net"
-/** Drivers that answer an unknown request with EBADFD and ENOSYS. */
+/** Devices whose drivers answer an unknown ioctl(2) with EBADFD and ENOSYS. */
 const devices = ["/dev/net/tun", "/dev/loop-control"]
 
-/** gnu_dev_major and gnu_dev_minor of nsfs, which is not a device: 0 and a small number. */
+/**
+ * Returns the expected identity of the own namespace. nsfs has no device; its major number is 0 and its minor number is
+ * small.
+ */
 function identityOfOwn(): string {
   const { dev, ino } = statSync(own)
   return `0:${dev}:${ino}`
@@ -90,7 +93,8 @@ test("what was opened once stays the same, also when the path changes [S71]", ()
       using opened = Netns.open(namespace)
       expect([opened.path, opened.isOwn]).toEqual([path, true])
     }
-    expect(Netns.find(namespace)?.isOwn).toBe(true) // a descriptor of its own: disposing one leaves the others
+    // `find` duplicates the descriptor, so disposing one object leaves the others open
+    expect(Netns.find(namespace)?.isOwn).toBe(true)
     rmSync(path, { force: true })
   }
 })
@@ -137,7 +141,7 @@ test("a namespace is found by its inode, through a process that is in it", () =>
 
 test("each namespace that processes are in has one path in the list, the own one too", () => {
   const inodeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.ino ?? []
-  const ids = listNamespaces().flatMap(inodeOf) // others come and go during the test
+  const ids = listNamespaces().flatMap(inodeOf) // other processes create and delete namespaces during the test
   expect(ids.filter((id) => id === inodeOf(own))).toHaveLength(1)
   expect(new Set(ids).size).toBe(ids.length)
 })

@@ -36,7 +36,7 @@ export const deviceHookNumber = { netdev: { ingress: 0, egress: 1 }, inet: { ing
 /** `NF_DROP` and `NF_ACCEPT`, for policies and verdicts. */
 export const policyNumber = { drop: 0, accept: 1 } as const
 
-/** `NFT_SET_*`: the set is a map; the elements are ends of ranges. */
+/** Flags of a set, `NFT_SET_*`: it is a map; its elements are ends of ranges. */
 export const NFT_SET_MAP = 0x8
 export const NFT_SET_INTERVAL = 0x4
 /** The type of the values in a verdict map. */

@@ -9,7 +9,7 @@ export type TableFamily = keyof typeof familyNumber
 /** The family of tables for each address family. */
 export const tableFamily = { [AF_INET]: "ip", [AF_INET6]: "ip6" } as const
 
-/** A table: the namespace of chains and sets. */
+/** A table, which contains chains and sets. */
 export interface Table {
   family: TableFamily
   name: string

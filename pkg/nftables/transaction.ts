@@ -46,7 +46,8 @@ export function commit(
   const changes = encodeOperations(operations)
   const last = changes[changes.length - 1]
   if (!last) return
-  last.flags = (last.flags ?? 0) | NLM_F_ACK // each operation may be refused by itself; the acknowledgement arrives after the refusals
+  // Each operation may be refused by itself; the acknowledgement arrives after the refusals.
+  last.flags = (last.flags ?? 0) | NLM_F_ACK
   sendBatch(socket, changes, generation)
 }
 

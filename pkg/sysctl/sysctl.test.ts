@@ -39,7 +39,7 @@ test("a setting that can only be written cannot be read, and is not found, like 
   expect(findSysctl("kernel.ostype")).toBe("Linux")
 })
 
-// Not even root may write it.
+// kernel.ostype is read-only even for root.
 test("a setting that cannot be written is an error, unless it has the value already", () => {
   expect(() => writeSysctl("kernel.ostype", "Linux")).not.toThrow()
   expect(() => writeSysctl("kernel.ostype", "Minix")).toThrow("EACCES")
