@@ -3,20 +3,22 @@ import { affectedBy, type Check, type Finding } from "./finding.ts"
 import { linkTowards } from "./host-routes.ts"
 import { inOneLine, setSysctl, sh } from "./remedy.ts"
 
-/** The value of arp_ignore that answers no request. Smaller values compare the addresses of both sides. */
+/** The value of the sysctl `arp_ignore` that stops all ARP replies. The values 1, 2 and 3 stop only some of them. */
 export const NO_ANSWERS = "8"
 
-/** Returns the setting for ARP requests at an interface. The larger value, of it and of "all", counts. */
+/**
+ * Returns the path of an interface's `arp_ignore`. The kernel uses the larger value of the interface's and of "all".
+ */
 export function arpSetting(name: string): string {
   return `net/ipv4/conf/${name}/arp_ignore`
 }
 
-/** Returns the settings that stop an interface from answering requests. */
+/** Returns the paths of the sysctls that stop an interface from answering ARP requests. */
 export function ignoringArp(name: string, read: (path: string) => string | undefined): string[] {
   return ["all", name].map(arpSetting).filter((path) => read(path) === NO_ANSWERS)
 }
 
-/** Finds interfaces of the host that do not answer containers' ARP requests for the gateway. */
+/** Finds host interfaces that do not answer containers' ARP requests for their gateway. */
 export const checkHostArp: Check = (input) =>
   input.examined.flatMap((examined): Finding[] => {
     const { one, interfaces } = examined

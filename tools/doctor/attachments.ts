@@ -5,7 +5,7 @@ import { ipamOf, type NodeAttachment, recordedPlugins } from "../node/mod.ts"
 import { affectedBy, type Check, cniCommand, type DoctorInput, type Finding, nameOf, someOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** Finds objects of running containers' attachments that other programs removed. */
+/** Finds missing objects of running containers: host ends, masquerade, rules of published ports, and leases. */
 export const checkComplete: Check = (input) =>
   input.attachments
     .filter(({ cached, isAlive }) => cached !== undefined && isAlive === true)
@@ -16,7 +16,7 @@ export const checkComplete: Check = (input) =>
       ...missingLease(one, input),
     ])
 
-/** Returns the common part of findings about one attachment that a new ADD repairs. */
+/** Returns the shared properties of findings that a new ADD of the attachment repairs. */
 export function about(one: NodeAttachment, input: DoctorInput) {
   return {
     severity: "error" as const,
@@ -28,8 +28,8 @@ export function about(one: NodeAttachment, input: DoctorInput) {
 }
 
 /**
- * Returns the common part of findings about lost rules and limits on the host. A plugin of this suite restores them
- * without touching the interface.
+ * Returns the shared properties of findings about lost rules and limits on the host. A plugin of this suite restores
+ * these without touching the interface.
  */
 export function aboutRules(one: NodeAttachment, input: DoctorInput, type: string) {
   const common = about(one, input)
@@ -56,12 +56,12 @@ function missingLink(one: NodeAttachment, input: DoctorInput): Finding[] {
   ]
 }
 
-/** Returns the plugins of the ADD. */
+/** Returns the plugins that the runtime's record of the ADD names. Returns none without a record. */
 export function pluginsOf({ cached }: NodeAttachment) {
   return recordedPlugins(cached) ?? []
 }
 
-/** Describes a table with missing rules: the table is missing, or it lacks the rules. */
+/** Describes why a table lacks rules: the table does not exist, or its rules were removed. */
 export function describeTable({ filter }: DoctorInput, table: string): string {
   const isThere = filter?.tables?.some(({ family, name }) => `${family} ${name}` === table) ?? true
   return isThere ? `rules were removed from table ${table}` : `table ${table} does not exist`
@@ -131,10 +131,10 @@ function missingLease(one: NodeAttachment, { node }: DoctorInput): Finding[] {
   ]
 }
 
-/** Every container has these, and runtimes record them: containerd's network is "cni-loopback". */
+/** Loopback addresses. Every container has them, and containerd records them in its network "cni-loopback". */
 const LOOPBACK = /^127\.|^::1$/
 
-/** Finds addresses that two running containers share. */
+/** Finds addresses that several running containers of a network share. */
 export const checkDuplicates: Check = ({ attachments }) => {
   const holders = new Map<string, NodeAttachment[]>()
   for (const one of attachments.filter(({ isAlive }) => isAlive !== false)) {

@@ -3,17 +3,19 @@ import { pluginPath, validatePluginName } from "../../pkg/invoke/mod.ts"
 import { findStat, isErrno, isRegularFile, type Stat, unlessErrno } from "../../pkg/libc/mod.ts"
 import { foreign } from "../node/mod.ts"
 
-/** A plugin's file, and its output when it runs without a command. */
+/** A plugin's file, and what it prints when it runs without a command. */
 export interface PluginBinary {
   readonly type: string
   readonly file: string
   readonly mode: number
   readonly owner: number
-  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1"; undefined when it cannot be run. */
+  /**
+   * The printed version, such as "cni-plugins v0.1.0" or "CNI bridge plugin v1.1.1". Undefined if the file cannot run.
+   */
   readonly version?: string
-  /** Whether it answers like a plugin of any suite. */
+  /** Whether the file answers like a CNI plugin of any suite. */
   readonly isPlugin?: boolean
-  /** The reason why the kernel cannot start it: ENOEXEC for a program of another architecture, or a damaged file. */
+  /** Why the kernel cannot start the file: ENOEXEC for a program of another architecture, or for a damaged file. */
   readonly unstartable?: string
 }
 
@@ -31,7 +33,7 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
   return undefined
 }
 
-/** Whether a `type` is a valid name of a plugin's file. */
+/** Reports whether a `type` is a valid name of a plugin's file. */
 export function isPluginName(type: string): boolean {
   try {
     validatePluginName(type)

@@ -3,12 +3,12 @@ import { affectedBy, bridgesOf, type Check, type Finding, linkOnHost, nameOf } f
 import { ofOthers, sh } from "./remedy.ts"
 
 /**
- * BR_STATE_*, <linux/if_bridge.h>: states in which a port passes nothing. The spanning tree uses the states between
- * them for seconds.
+ * States in which a bridge port drops all frames: BR_STATE_*, <linux/if_bridge.h>. The list omits listening (1) and
+ * learning (2), which the spanning tree protocol leaves after seconds.
  */
 const CLOSED: Readonly<Record<number, string>> = { 0: "disabled", 4: "blocking" }
 
-/** Finds bridge ports that pass nothing, nothing to other isolated ports, or nothing back to the container. */
+/** Finds containers' bridge ports that drop all frames, lack hairpin mode, or have another harmful setting. */
 export const checkPorts: Check = ({ examined, node }) =>
   examined.flatMap(({ one, plugins }): Finding[] => {
     const end = one.link
@@ -16,7 +16,7 @@ export const checkPorts: Check = ({ examined, node }) =>
     const { port } = end
     if (port === undefined) return []
     const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
-    if (!bridge?.isUp) return [] // its ports are disabled with it: link-down
+    if (!bridge?.isUp) return [] // a bridge that is down disables its ports: the finding link-down
     const { state, isIsolated, isHairpin } = port
     const closed = CLOSED[state]
     const about = { network: one.network, cause: `ports of network ${one.network}`, affected: [affectedBy(one)] }
@@ -44,7 +44,7 @@ export const checkPorts: Check = ({ examined, node }) =>
         ofMany: (count) => `${count} ports of containers have hairpin off, but their network sets "hairpinMode"`,
         why: "the container cannot reach itself through its own published port or Service",
         remedy: sh`bridge link set dev ${end.name} hairpin on`,
-        consequenceOf: ["not-in-bridge"], // the remedy of that finding sets it
+        consequenceOf: ["not-in-bridge"], // the command of that finding also sets hairpin mode
       })
     if (isIsolated && !asks("portIsolation"))
       found.push({
@@ -59,12 +59,12 @@ export const checkPorts: Check = ({ examined, node }) =>
     return [...found, ...settingsOf(one, end.name, port)]
   })
 
-/** A wrong setting of a container's port, and its consequence. */
+/** A bridge port setting that harms a container, and its consequence. */
 interface WrongSetting {
   readonly setting: PortSetting
   readonly isOn: boolean
   readonly why: string
-  /** Whether it cuts the container off, and does not just degrade its traffic. */
+  /** Whether the setting disconnects the container instead of only degrading its traffic. */
   readonly cutsOff?: boolean
 }
 
@@ -95,7 +95,7 @@ const wrongSettings: readonly WrongSetting[] = [
   { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
 ]
 
-/** Returns settings that no plugin sets and that cut a container off or degrade its traffic. */
+/** Returns findings about port settings that no plugin sets and that disconnect a container or degrade its traffic. */
 function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLink["port"]>): Finding[] {
   const hasIpv6 = one.addresses.some((address) => address.includes(":"))
   const wrong = wrongSettings.filter(
@@ -122,8 +122,8 @@ function settingsOf(one: NodeAttachment, name: string, port: NonNullable<NodeLin
 }
 
 /**
- * Finds bridges with only containers that run the spanning tree protocol: new ports pass nothing for twice the forward
- * delay.
+ * Finds bridges that run the spanning tree protocol although all of their ports are containers' ports. There, a new
+ * port drops all frames for twice the forward delay.
  */
 export const checkSpanningTree: Check = (input) => {
   const { attachments, node } = input
@@ -148,8 +148,8 @@ export const checkSpanningTree: Check = (input) => {
 }
 
 /**
- * Finds bridges that do not accept frames for their own MAC. They flood such frames to their ports, as for any unknown
- * MAC.
+ * Finds bridges whose forwarding database lacks their own MAC. Such a bridge floods frames for its MAC to its ports
+ * instead of accepting them.
  */
 export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
   examined.flatMap(({ one }): Finding[] => {
@@ -173,7 +173,7 @@ export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
     ]
   })
 
-/** Finds permanent forwarding entries that send frames for containers' MACs to another port or to the host. */
+/** Finds permanent forwarding entries that send frames for a container's MAC to another port or to the host. */
 export const checkFixedEntries: Check = ({ examined, hostTables, node }) => {
   const byMac = new Map(
     [...hostTables.fixedEntries].map(([bridge, entries]) => [bridge, Map.groupBy(entries, ({ mac }) => mac)] as const),

@@ -14,10 +14,10 @@ import {
 } from "./finding.ts"
 import { type Command, giveAddress, inOneLine, localRoute, setSysctl, sh } from "./remedy.ts"
 
-/** The set of published ports that 127.0.0.1 reaches. */
+/** The nftables set of published ports that the host can reach at 127.0.0.1. */
 const LOCALHOST = "ip cni_hostports localhost"
 
-/** Finds deleted bridges, once for all their containers, and host ends that are not ports of their bridge. */
+/** Finds bridges that were deleted or renamed, and host ends that are not ports of their bridge. */
 export const checkBridges: Check = (input) =>
   input.attachments.flatMap((one): Finding[] => {
     const lost = lostBridge(one, input.node)
@@ -64,7 +64,7 @@ export const checkBridges: Check = (input) =>
         ...portRemedy(one, end, bridge, input, [
           sh`ip link add ${bridge} up type bridge`,
           ...gatewaysOn(one, input).map(({ address, device }) => giveAddress(address, device)),
-          // A new link has the kernel's own settings.
+          // A new link has the kernel's default settings.
           ...(one.rules.some(({ place }) => place === LOCALHOST)
             ? [setSysctl(`net/ipv4/conf/${bridge}/route_localnet`, 1)]
             : []),
@@ -73,7 +73,7 @@ export const checkBridges: Check = (input) =>
     ]
   })
 
-/** Returns the present name of a container's bridge: the bridge of its port, if it has the container's gateway. */
+/** Returns the new name of a renamed bridge: the bridge of the host end, if it has the container's gateway address. */
 function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: DoctorInput): string | undefined {
   const gateways = one.result?.ips.flatMap(({ gateway }) => gateway ?? []) ?? []
   const has = ({ addresses }: NodeLink) => addresses.some((each) => gateways.includes(each.split("/")[0] ?? ""))
@@ -82,7 +82,9 @@ function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Doct
   )?.name
 }
 
-/** Returns the commands that make an interface a bridge port, as ADD does. With a VLAN, only an ADD can do it. */
+/**
+ * Returns the commands that make a host end a bridge port, as ADD does. Returns `cni reattach` for a port with VLANs.
+ */
 function portRemedy(
   one: NodeAttachment,
   end: NodeLink,
@@ -106,20 +108,20 @@ function portRemedy(
   return { remedy: inOneLine([...before, join, ...set]) }
 }
 
-/** Returns the keys of the plugin bridge at the ADD, or else in the network's file. */
+/** Returns the configuration of the plugin bridge from the record of the ADD, or else from the network's file. */
 function bridgeKeysOf({ cached, network }: NodeAttachment, { members }: DoctorInput): JsonObject | undefined {
   const own = members.find((member) => member.network === network && bridgeOf(member) !== undefined)?.raw
   return recordedPlugins(cached)?.find(({ type }) => type === "bridge")?.raw ?? own
 }
 
-/** Whether the host has the gateway's address, on the bridge or on its VLAN. */
+/** Reports whether a plugin's configuration makes its bridge, or a VLAN on the bridge, the containers' gateway. */
 export function isGateway(member: Member): boolean {
   return bridgeOf(member) !== undefined && (member.raw.isGateway === true || member.raw.isDefaultGateway === true)
 }
 
 /**
- * Returns the addresses that the host has as a container's gateway, with the container's prefix length. Also returns
- * their interface: the bridge, or the container's VLAN on it.
+ * Returns the gateway addresses of a container that the host should have, with the container's prefix length. `device`
+ * is the interface that should have them: the bridge, or the container's VLAN on it.
  */
 export function gatewaysOn(one: NodeAttachment, input: DoctorInput): { address: string; device: string }[] {
   const raw = bridgeKeysOf(one, input)
@@ -132,7 +134,7 @@ export function gatewaysOn(one: NodeAttachment, input: DoctorInput): { address: 
   )
 }
 
-/** Finds bridges without the address that is the containers' gateway. */
+/** Finds bridges that lack the address of their containers' gateway, or accept no packets for it. */
 export const checkGateways: Check = (input) =>
   input.attachments.flatMap((one): Finding[] => {
     if (one.isAlive === false) return []
@@ -161,8 +163,8 @@ export const checkGateways: Check = (input) =>
   })
 
 /**
- * Whether the host accepts packets for one of its addresses. Always true for a bridge in a VRF, which uses another
- * table.
+ * Reports whether the host accepts packets for one of its addresses. Always true for a bridge in a VRF, whose local
+ * routes are in the VRF's table.
  */
 function isLocal(address: string, { master }: NodeLink, { hostTables }: DoctorInput): boolean {
   const answer = hostTables.routesTo.get(address)

@@ -9,7 +9,7 @@ import { neededPlugins } from "./plugins.ts"
 import { asJson } from "./report.ts"
 import { tarOf } from "./tar.ts"
 
-/** The kernel's files about a node's network that contain no secrets. */
+/** Kernel files that describe the node's network and contain no secrets. */
 const KERNEL_FILES = [
   "/proc/version",
   "/proc/modules",
@@ -29,12 +29,15 @@ const SYSCTLS = [
   "net/netfilter/nf_conntrack_max",
 ]
 
-/** Writes the data that a maintainer needs as a tar without secrets. Throws the errors of `writePrivateFile`. */
+/**
+ * Writes a tar archive without secrets for a maintainer who examines the faults. Throws the errors of
+ * `writePrivateFile`.
+ */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
   writePrivateFile(file, tarOf(bundleFiles(examination), Date.now()))
 }
 
-/** Returns the files of a bundle: name and content. */
+/** Returns the files of a bundle: their content by name. */
 export function bundleFiles(examination: Examination): Map<string, string> {
   const { input } = examination
   const { node } = input
@@ -82,8 +85,8 @@ export function bundleFiles(examination: Examination): Map<string, string> {
 }
 
 /**
- * Converts counters (`bigint`) to numbers and keys of sets (bytes) to hexadecimal text. Removes secrets from texts,
- * which may quote a URL.
+ * Converts a value for JSON: a counter (`bigint`) to a number, and the key of a set (bytes) to hexadecimal text.
+ * Removes secrets from text, because it may quote a URL.
  */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
@@ -100,8 +103,8 @@ function tryRead(path: string): string {
 }
 
 /**
- * Returns a configuration without its secrets. For a file that is not JSON it returns only the length, because the
- * place of its secrets is unknown.
+ * Returns a configuration without its secrets. Returns only the length of a file that is not JSON, because its secrets
+ * cannot be located.
  */
 function readRedacted(file: string): string {
   const text = tryRead(file)

@@ -2,8 +2,8 @@ import type { Affected, Finding } from "./finding.ts"
 import { Command, inOneLine } from "./remedy.ts"
 
 /**
- * Returns one finding for each cause: drops consequences of other findings, and joins findings with the same rule and
- * cause.
+ * Returns one finding for each cause. Drops findings that are consequences of others, and joins findings with the same
+ * rule and cause.
  */
 export function byCause(findings: readonly Finding[]): Finding[] {
   const groups = new Map<string, Finding[]>()
@@ -12,8 +12,8 @@ export function byCause(findings: readonly Finding[]): Finding[] {
 }
 
 /**
- * Returns the key of a group. Findings that do not fit into one sentence, such as an error and a warning, are in
- * different groups.
+ * Returns the key by which findings are grouped. Findings that one sentence cannot describe, such as an error and a
+ * warning, get different keys.
  */
 function keyOf({ rule, cause, severity, isFixable, remedy }: Finding, at: number): string {
   const kind = `${rule} ${severity} ${isFixable === true} ${remedy instanceof Command}`
@@ -34,7 +34,7 @@ function withoutConsequences(findings: readonly Finding[]): Finding[] {
   })
 }
 
-/** Whether a finding about a network, or about the node, concerns the subject of another finding. */
+/** Reports whether two findings concern the same network. A finding without a network concerns all networks. */
 function isOfNetwork({ network }: Finding, other: Finding): boolean {
   return network === undefined || other.network === undefined || network === other.network
 }
@@ -57,7 +57,7 @@ function merged(findings: readonly Finding[]): Finding {
   }
 }
 
-/** Joins one object of several findings, with the details of all. */
+/** Joins entries of one affected object into one entry with all their details. */
 function asOne(alike: readonly Affected[]): Affected[] {
   const details = new Set(alike.flatMap(({ detail }) => detail ?? []))
   return alike.slice(0, 1).map((one) => (details.size === 0 ? one : { ...one, detail: [...details].join(", ") }))
@@ -69,15 +69,15 @@ function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
   return [...new Set(findings.map(({ remedy }) => String(remedy)))].slice(0, EXAMPLES).join("; ")
 }
 
-/** The number of examples for many objects. */
+/** The number of affected objects, or remedies, that a joined finding names. */
 const EXAMPLES = 3
 
-/** Returns the fault as a sentence. For many affected objects it has their number instead of their names. */
+/** Returns the fault in words. Gives the number of affected objects instead of their names if there are several. */
 export function sentenceOf({ affected = [], what, ofMany }: Finding): string {
   return affected.length > 1 && ofMany ? ofMany(affected.length) : what
 }
 
-/** Returns the fault as a sentence with the names of three affected objects, or of all. */
+/** Returns the fault in words, and the names of three affected objects, or of all if `isWhole`. */
 export function describe(finding: Finding, isWhole = false): string {
   const { affected = [], what, ofMany } = finding
   if (affected.length < 2) return what

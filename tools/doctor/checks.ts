@@ -40,7 +40,7 @@ import { checkTwins } from "./twins.ts"
 import { checkDefaultRoute, checkDns, checkLocalnet, checkUplinkFilters, checkUplinkState } from "./uplinks.ts"
 import { checkXdp } from "./xdp.ts"
 
-/** All checks, in the order of their findings in the report. */
+/** All checks, in the order in which the report lists their findings. */
 export const checks: readonly Check[] = [
   checkUnread,
   checkDisk,

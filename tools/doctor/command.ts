@@ -24,7 +24,7 @@ import { nameOf } from "./finding.ts"
 import { carryOut, type Deletion, planDeletion, remainsOf } from "./fix.ts"
 import { asJson, report, summary } from "./report.ts"
 
-/** `cni doctor` */
+/** The command `cni doctor`. */
 export const doctor: Command = {
   summary: "Find faults in this node's networks, with a reason and a remedy for each",
   words: ["[NETWORK]"],
@@ -85,7 +85,7 @@ Examples:
   },
 }
 
-/** Returns the given flags for the places of the node's files. */
+/** Returns the directory flags that the user gave, with their values. */
 function placeFlags(args: Arguments): string[] {
   return (["conf-dir", "bin-dir", "cache-dir"] as const).flatMap((flag) => {
     const value = text(args, flag)
@@ -93,7 +93,7 @@ function placeFlags(args: Arguments): string[] {
   })
 }
 
-/** The exit code of a fix that failed. */
+/** The exit code after a failed deletion. */
 const FIX_FAILED = 1
 
 function planDeletions({ findings, input }: Examination): Deletion[] {
@@ -104,7 +104,7 @@ function planDeletions({ findings, input }: Examination): Deletion[] {
   return [...orphans].map((orphan) => planDeletion(orphan, input))
 }
 
-/** Carries out all deletions, and returns the errors of failed ones. */
+/** Carries out all deletions. Returns the error messages of those that failed. */
 async function fix(deletions: readonly Deletion[], runtime: Runtime): Promise<Map<Deletion, string>> {
   const failures = new Map<Deletion, string>()
   for (const deletion of deletions) {

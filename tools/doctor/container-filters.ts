@@ -3,7 +3,7 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 
-/** The hooks for a container's own packets, in words. */
+/** What a container does with a packet at a hook, for messages: it gets or sends the packet. */
 const WAYS: Readonly<Record<string, string>> = {
   prerouting: "gets",
   input: "gets",
@@ -12,7 +12,7 @@ const WAYS: Readonly<Record<string, string>> = {
   postrouting: "sends",
   egress: "sends",
 }
-/** The packets of a table's chains, by the table's family. */
+/** The packets that tables of a family filter, for messages. */
 const KINDS: Readonly<Record<string, string>> = {
   ip: "IPv4 packets",
   ip6: "IPv6 packets",
@@ -23,7 +23,8 @@ const KINDS: Readonly<Record<string, string>> = {
 const IDENTIFIER = /^[A-Za-z][\w./-]*$/
 
 /**
- * Finds packet filters in containers that drop everything. Chains that accept some packets are the container's choice.
+ * Finds packet filters in containers that drop all packets. A filter that accepts some packets is the container's
+ * choice.
  */
 export const checkContainerFilters: Check = ({ examined }) =>
   examined.flatMap((each): Finding[] => {

@@ -6,8 +6,8 @@ import { type Address, type Examined, type ExaminedInterface, inContainer, isLoo
 import { localRoute, sh } from "./remedy.ts"
 
 /**
- * Finds loopback interfaces that went down and belong to no attachment. The kernel assigns 127.0.0.1 when `lo` first
- * goes up, and the address stays. An `lo` that was never up is normal in a virtual machine's namespace.
+ * Finds loopback interfaces that went down and are not part of an attachment. The kernel assigns 127.0.0.1 when `lo`
+ * first goes up, and the address stays. An `lo` that was never up is normal in a virtual machine's namespace.
  */
 export const checkLoopbacks: Check = ({ examined }) => {
   const first = new Map(examined.map((each) => [each.inside.inode, each] as const).reverse())
@@ -31,15 +31,15 @@ export const checkLoopbacks: Check = ({ examined }) => {
   })
 }
 
-/**
- * Finds addresses in a container for which it accepts no packets, because their routes in its table local are missing.
- */
+/** Finds addresses for which a container accepts no packets, because their routes in its table local are missing. */
 export const checkLocalRoutes: Check = ({ examined }) =>
   examined.flatMap((each) =>
     each.interfaces.flatMap((one) => one.addresses.flatMap((address) => notLocal(each, one, address))),
   )
 
-/** Returns the addresses without a local route. An interface in a VRF has its local routes in the VRF's table. */
+/**
+ * Returns a finding if an address has no local route. Ignores interfaces in a VRF, whose table has their local routes.
+ */
 function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, text }: Address): Finding[] {
   const { one, inside } = examined
   const answer = inside.routesTo.get(text)

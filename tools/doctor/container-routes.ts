@@ -19,8 +19,8 @@ import {
 import { ofOthers, sh } from "./remedy.ts"
 
 /**
- * Finds addresses and routes of a result that are missing in the container: only the first one, because others follow
- * from it.
+ * Finds addresses, routes and neighbor entries of containers that differ from ADD's result. Reports only the addresses
+ * if some are missing, because routes follow from them.
  */
 export const checkContainerRoutes: Check = (input) =>
   input.examined.flatMap((examined) => {
@@ -33,8 +33,8 @@ export const checkContainerRoutes: Check = (input) =>
   })
 
 /**
- * Whether gVisor owns the interface. It takes the addresses and routes of its container, and reads all frames by a
- * packet socket.
+ * Reports whether gVisor owns the interface. gVisor removes the container's addresses and routes from the kernel, and
+ * reads all frames through a packet socket.
  */
 function isTakenOver({ inside }: Examined, { link, addresses }: ExaminedInterface): boolean {
   const isBare = addresses.length > 0 && !addresses.some((address) => hasAddress(inside, link, address))
@@ -119,7 +119,7 @@ function lostRoutes(examined: Examined): Finding[] {
   ]
 }
 
-/** Finds routes of the main table that drop packets, except the kernel's own. */
+/** Finds a route of the main table that drops packets, except the default route and the kernel's own routes. */
 function closedRoutes({ one, inside }: Examined): Finding[] {
   const closed = (inside.routes ?? []).filter(
     ({ type, table, protocol, prefix }) =>
@@ -143,8 +143,8 @@ function closedRoutes({ one, inside }: Examined): Finding[] {
 }
 
 /**
- * Returns the interface of a route: the one with an address in the family, and with the gateway in its subnet if the
- * route has a gateway.
+ * Returns the interface for a route: the one with the route's gateway, or else the first with an address in the route's
+ * family.
  */
 function interfaceOf({ dst, gateway }: WantedRoute, { interfaces }: Examined): ExaminedInterface | undefined {
   const ofFamily = interfaces.filter(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === familyOf(dst)))
@@ -162,7 +162,7 @@ function describeRoute({ dst, prefix, gateway }: WantedRoute): string {
   return gateway ? `${to} via ${formatIp(gateway)}` : to
 }
 
-/** Describes the route to the same destination that exists instead. */
+/** Describes existing routes to the destination of a missing route. */
 function instead(wanted: WantedRoute, { inside }: Examined): string {
   const others = inside.routes?.filter((route) => isSameDestination(route, wanted)) ?? []
   const closed = inside.routes?.some(
@@ -173,9 +173,7 @@ function instead(wanted: WantedRoute, { inside }: Examined): string {
   return closed ? ": a route that drops packets took its place" : ""
 }
 
-/**
- * Finds permanent neighbor entries for gateways and other containers with a wrong MAC, and gateways that do not answer.
- */
+/** Finds permanent neighbor entries with a wrong MAC, and gateways that do not answer. */
 function wrongNeighbours(examined: Examined, input: DoctorInput): Finding[] {
   const { inside, interfaces } = examined
   return (inside.neighbours ?? []).flatMap((neighbour): Finding[] => {
@@ -238,7 +236,7 @@ function gatewaysOf({ one }: Examined): Uint8Array[] {
   )
 }
 
-/** Returns the MACs of the links that have an address: the host's, and those of other containers. */
+/** Returns the MACs of all links that have an address, on the host and in containers. */
 export function macsOf(ip: Uint8Array, { node, examined }: DoctorInput): string[] {
   const text = formatIp(ip)
   const onHost = node.links.filter(

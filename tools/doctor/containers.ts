@@ -14,7 +14,7 @@ import {
 } from "./inside.ts"
 import { setSysctl, sh } from "./remedy.ts"
 
-/** Finds unreadable namespaces, and lists that are too long to read. */
+/** Finds namespaces that could not be read, and namespaces with lists that were too long to read. */
 export const checkInsides: Check = ({ attachments, insides }) =>
   attachments.flatMap((one): Finding[] => {
     const inside = one.netns === undefined ? undefined : insides.get(one.netns)
@@ -47,8 +47,8 @@ export const checkInsides: Check = ({ attachments, insides }) =>
   })
 
 /**
- * Finds interfaces in containers that are missing, down, or different from ADD's result: only the first fault of each,
- * because others follow from it.
+ * Finds interfaces in containers that are missing, down, or different from ADD's result. Reports only the first fault
+ * of each interface, because others follow from it.
  */
 export const checkContainerLinks: Check = (input) =>
   input.examined.flatMap((examined) =>
@@ -60,13 +60,13 @@ export const checkContainerLinks: Check = (input) =>
     }),
   )
 
-/** Returns the common part of findings about one interface. */
+/** Returns the shared properties of findings about one interface. */
 export function about({ one }: Examined, { name }: Pick<ExaminedInterface, "name">) {
   const whose = nameOf(one)
   return {
     common: { network: one.network, cause: `network ${one.network}`, affected: [affectedBy(one)] },
     what: `interface "${name}" of ${whose}`,
-    /** The text for a fault in several containers. */
+    /** Returns the description of a fault that several containers share. */
     ofMany: (fault: string) => (count: number) => `interface "${name}" ${fault} in ${count} containers`,
   } as const
 }
@@ -89,7 +89,9 @@ function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput
   }
 }
 
-/** Finds a missing interface. A link with the MAC of the result that no attachment names is the renamed interface. */
+/**
+ * Returns the finding about a missing interface. A link with its MAC that no attachment names is the renamed interface.
+ */
 function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding {
   const { inside, linkNames } = examined
   const { common, what, ofMany } = about(examined, one)
@@ -121,15 +123,15 @@ function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorIn
 }
 
 /**
- * Finds an interface that is up without a carrier, because its lower device is down. The host's end of a veth pair has
- * its own finding.
+ * Finds an interface that is up but has no carrier, because its lower device is down. Ignores veth pairs: another check
+ * reports their host ends.
  */
 function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding | undefined {
   const { link } = one
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined
   const { operState, carrier, link: parent, linkNetnsId } = link.attributes
   const isDead = carrier === 0 || operState === OperState.LowerLayerDown || operState === OperState.Down
-  if (!isDead || link.kind === "veth" || link.kind === "tun") return undefined // a tap waits for its program
+  if (!isDead || link.kind === "veth" || link.kind === "tun") return undefined // a tap has no carrier until a program opens it
   const master =
     linkNetnsId === undefined ? undefined : node.links.find(({ index, nsid }) => nsid === undefined && index === parent)
   const { common, what } = about(examined, one)
@@ -174,14 +176,16 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
   ]
 }
 
-/** Finds an MTU above the other end's, which drops larger packets. A smaller MTU, as tuning sets it, is harmless. */
+/**
+ * Finds an MTU above that of the host's end, which drops larger packets. A smaller MTU, as tuning sets it, is harmless.
+ */
 function changedMtu(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding[] {
   const { name, link } = one
   const end = examined.one.link
   if (link?.kind !== "veth" || end === undefined || end.nsid !== undefined || end.index !== link.attributes.link)
     return []
   const master = node.links.find(({ index, nsid }) => nsid === undefined && index === end.master)
-  if (link.mtu <= end.mtu || (master !== undefined && master.mtu !== end.mtu)) return [] // mtu-mismatch
+  if (link.mtu <= end.mtu || (master !== undefined && master.mtu !== end.mtu)) return [] // the finding mtu-mismatch reports it
   const { common, what, ofMany } = about(examined, one)
   return [
     {

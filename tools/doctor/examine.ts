@@ -24,13 +24,13 @@ import { settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { dnsServersOf } from "./uplinks.ts"
 
-/** The checked objects and the findings, one for each cause. */
+/** The state of a node, and its findings, one for each cause. */
 export interface Examination {
   readonly input: DoctorInput
   readonly findings: readonly Finding[]
 }
 
-/** The scope of an examination: all networks or one, and the given flags for places. */
+/** The scope of an examination: one network, or all if undefined, and the directory flags that the user gave. */
 export interface Question {
   readonly network?: string | undefined
   readonly flags?: readonly string[]
@@ -60,8 +60,8 @@ export function examineNode(places: NodePlaces, { network, flags = [] }: Questio
 }
 
 /**
- * Returns the findings about a network, one for each cause, errors first. A finding about the node as a whole concerns
- * every network.
+ * Returns the findings about a network, or about all networks: one for each cause, errors first. Includes findings
+ * about the node as a whole.
  */
 function foundIn(findings: readonly Finding[], network: string | undefined): Finding[] {
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
@@ -75,7 +75,7 @@ function readInput(places: NodePlaces, flags: readonly string[]): DoctorInput {
   const examined = examinedOf(attachments, insides)
   const members = membersOf(node)
   const binaries = new Map<string, PluginBinary | undefined>()
-  const settings = new Map<string, string | undefined>() // reads each once, for all its containers
+  const settings = new Map<string, string | undefined>() // reads each setting once for all containers
   return {
     node,
     attachments,
@@ -92,7 +92,7 @@ function readInput(places: NodePlaces, flags: readonly string[]): DoctorInput {
   }
 }
 
-/** Returns the packet filter, or undefined without permission, which `cannot-look` reports. */
+/** Returns the packet filter, or undefined without permission to read it, which the finding `cannot-look` reports. */
 function tryReadFilter(): FilterView | undefined {
   try {
     return readPacketFilter()
@@ -102,8 +102,8 @@ function tryReadFilter(): FilterView | undefined {
 }
 
 /**
- * Returns the traffic control filters, or undefined if the kernel does not answer, which `cannot-look` reports for the
- * links.
+ * Returns the traffic control filters, or undefined if the kernel does not answer. Reading the links then also fails,
+ * which the finding `cannot-look` reports.
  */
 function tryReadTraffic(read: Pick<DoctorInput, "node" | "attachments" | "members">): DoctorInput["traffic"] {
   const names = new Set(containerLinks(read))
@@ -127,7 +127,9 @@ const noTables: DoctorInput["hostTables"] = {
   ipsec: noIpsec,
 }
 
-/** Returns empty tables if the kernel does not answer, which `cannot-look` reports for the routes. */
+/**
+ * Returns empty tables if the kernel does not answer. Reading the routes then also fails: the finding `cannot-look`.
+ */
 function tryReadHostTables(examined: DoctorInput["examined"], node: DoctorInput["node"]): DoctorInput["hostTables"] {
   const { links } = node
   const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))

@@ -18,103 +18,109 @@ import { type Command, sh } from "./remedy.ts"
 /**
  * A fault of a node.
  *
- * A check returns a finding for each faulty object and names the `cause`. Findings with the same `rule` and `cause` are
- * joined (causes.ts): their `affected` objects are listed together and counted, and their commands become a loop.
+ * A check returns a finding for each affected object, and names the `cause` that several of them may share. Findings
+ * with the same `rule` and `cause` are joined (causes.ts): their `affected` objects are listed together and counted,
+ * and their commands become a loop.
  *
  * @example
- * // 250 containers whose masquerade is gone are one finding, since all name one table as the cause:
+ * // 250 containers without masquerade are one finding, because all name one table as the cause:
  * {
  *   rule: "missing-masquerade", severity: "error", network: one.network,
  *   cause: "table ip cni_masquerade",
  *   affected: [affectedBy(one)],
  *   what: `no masquerade for ${nameOf(one)}`,
  *   ofMany: (count) => `table ip cni_masquerade does not exist: ${count} containers have no masquerade`,
- *   why: "what it sends leaves with an address that no host outside can answer",
+ *   why: "other hosts cannot answer the address that its packets have",
  *   remedy: sh`podman network reload --all`,
  *   consequenceOf: ["bridge-missing"],
  * }
  */
 export interface Finding {
   readonly rule: FindingName
-  /** "error": something does not work, or will not. "warning": it works, but a setting is not as intended. */
+  /** "error": something does not work now or later. "warning": everything works, but a setting is not as intended. */
   readonly severity: "error" | "warning"
   /** The network that the finding concerns, if any. */
   readonly network?: string
   /**
-   * The faulty object, which several affected objects share: "bridge cni0", "table ip cni_masquerade",
-   * "net/ipv4/ip_forward". A finding without a cause is not joined with others.
+   * The faulty object that several findings may share: "bridge cni0", "table ip cni_masquerade", "net/ipv4/ip_forward".
+   * A finding without a cause is not joined with others.
    */
   readonly cause?: string
-  /** The affected objects, mostly attachments, by `affectedBy`. */
+  /** The affected objects. `affectedBy` creates them for attachments. */
   readonly affected?: readonly Affected[]
-  /** The fault, with names. */
+  /** The fault in words, with names of objects. */
   readonly what: string
-  /** The fault of several affected objects, without their names. Three of the names, or all, follow it. */
+  /**
+   * Returns the fault of several affected objects in words, without their names. The report appends three names, or
+   * all.
+   */
   readonly ofMany?: (count: number) => string
-  /** The consequence. */
+  /** The consequence of the fault. */
   readonly why: string
   /** The remedy: a command to paste, created by `sh`, or a sentence if no command repairs the fault. */
   readonly remedy: string | Command
   /** A note about the command. */
   readonly note?: string
-  /** Whether `--fix` deletes the affected attachments: only if their container provably no longer exists. */
+  /** Whether `--fix` deletes the affected attachments. True only if their container provably no longer exists. */
   readonly isFixable?: boolean
   /**
-   * Rules of which this finding is only a consequence. Objects that a finding of these rules affects are removed from
-   * this finding. A finding of these rules about the node as a whole removes every object.
+   * The rules of findings that may cause this one. Objects that such a finding affects are removed from this finding.
+   * This finding is dropped if either of the two names no objects.
    */
   readonly consequenceOf?: readonly FindingName[]
 }
 
-/** An affected object. */
+/** An object that a fault affects: an attachment, a link or a file. */
 export interface Affected {
   /** The name in messages: `nameOf` for an attachment, the quoted name for a link or a file. */
   readonly name: string
   readonly attachment?: NodeAttachment
-  /** The affected part of the object, which follows its name: "ports 8080/tcp, 8443/tcp". Created by `someOf`. */
+  /**
+   * The affected part of the object: "ports 8080/tcp, 8443/tcp". Created by `someOf`. Messages show it after the name.
+   */
   readonly detail?: string
 }
 
-/** The input of the checks. */
+/** The state of a node, as all checks receive it. */
 export interface DoctorInput {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
   /** The namespaces of running containers, by path. */
   readonly insides: ReadonlyMap<string, Inside | NotInside>
-  /** The attachments with the state of their namespaces. */
+  /** The attachments of running containers, with the state of their namespaces. */
   readonly examined: readonly Examined[]
   /** The host's routing toward the containers' addresses. */
   readonly hostTables: HostTables
   /** All rules of the packet filter. Undefined if unreadable. */
   readonly filter: FilterView | undefined
-  /** Traffic control filters at containers' ends and bridges that drop or redirect packets. Undefined if unreadable. */
+  /** Traffic control filters that drop or redirect packets at host ends and bridges. Undefined if unreadable. */
   readonly traffic: readonly TrafficFilter[] | undefined
   /**
-   * The plugins of each network's file, and of each network in the cache that is in use. Each configuration is listed
-   * once.
+   * The plugins of all network files, and of the networks that attachments in the runtime's cache use. Each
+   * configuration is listed once.
    */
   readonly members: readonly Member[]
-  /** Returns a plugin's executable in the plugin directories, or undefined if none has it. Reads its version once. */
+  /** Returns a plugin's file in the plugin directories, or undefined if none has it. Reads each version once. */
   plugin(type: string): PluginBinary | undefined
-  /** Whether `cni install` of this tool would succeed in a directory. */
+  /** Reports whether `cni install` of this tool would succeed in a directory. */
   canInstall(directory: string, adopt: boolean): boolean
-  /** The given directory flags, which commands of this tool in remedies repeat. */
+  /** The directory flags that the user gave. Remedies repeat them in commands of this tool. */
   readonly flags: readonly string[]
   /** Returns a value below /proc/sys in this namespace, or `undefined` if it does not exist. */
   sysctl(path: string): string | undefined
 }
 
-/** A plugin in a network. */
+/** A plugin of a network, with its configuration. */
 export interface Member {
   readonly network: string
   readonly type: string
   readonly raw: JsonObject
 }
 
-/** Checks one subject. Changes nothing, and never throws for a missing object. */
+/** Returns the faults of one subject. Changes nothing, and never throws for a missing object. */
 export type Check = (input: DoctorInput) => Finding[]
 
-/** Reads a value below /proc/sys in this namespace. Returns undefined if the kernel has none. */
+/** Returns a value below /proc/sys in this namespace, or undefined if the kernel does not have it. */
 export function readSysctl(path: string): string | undefined {
   try {
     return readTextFile(`/proc/sys/${path}`).trim()
@@ -123,23 +129,23 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
-/** Returns the host's link with a name. */
+/** Returns the host's link with this name, or undefined. */
 export function linkOnHost({ node }: DoctorInput, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
 }
 
-/** Returns the bridge in a configuration of the plugin bridge. */
+/** Returns the bridge name in a configuration of the plugin bridge. Returns undefined for other plugins. */
 export function bridgeOf({ type, raw }: Member): string | undefined {
   if (type !== "bridge") return undefined
   return typeof raw.bridge === "string" && raw.bridge !== "" ? raw.bridge : "cni0"
 }
 
-/** Returns the bridges of a node's networks without duplicates. */
+/** Returns the names of all bridges in a node's networks, without duplicates. */
 export function bridgesOf({ members }: Pick<DoctorInput, "members">): string[] {
   return [...new Set(members.flatMap((member) => bridgeOf(member) ?? []))]
 }
 
-/** Returns the host's interfaces that receive containers' packets: existing bridges, their VLANs, and veth ends. */
+/** Returns the names of host interfaces that receive packets from containers: bridges, their VLANs, and veth ends. */
 export function containerLinks(input: Pick<DoctorInput, "node" | "attachments" | "members">): string[] {
   const bridges = new Set(bridgesOf(input))
   const isVlan = (name: string) => name.includes(".") && bridges.has(name.replace(/\.\d+$/, "")) // "cni0.100" is VLAN 100 of cni0
@@ -149,7 +155,7 @@ export function containerLinks(input: Pick<DoctorInput, "node" | "attachments" |
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
 
-/** Returns those of them that route packets: not bridge ports, whose IPv4 settings the kernel never uses. */
+/** Returns the `containerLinks` that route packets. Bridge ports do not: the kernel never uses their IPv4 settings. */
 export function routedLinks(input: DoctorInput): string[] {
   const { links } = input.node
   const onHost = links.filter(({ nsid }) => nsid === undefined)
@@ -174,10 +180,10 @@ export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
 }
 
-/** The number of parts of one object that a finding names. A container may have thousands. */
+/** The number of parts, such as ports, that a finding names for one object. A container may have thousands. */
 const SOME = 5
 
-/** Returns the beginning of a list in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
+/** Returns the first entries of a list in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
 export function someOf(noun: string, list: readonly string[]): string {
   const more = list.length > SOME ? ` and ${list.length - SOME} more` : ""
   return `${noun}${list.length === 1 ? "" : "s"} ${list.slice(0, SOME).join(", ")}${more}`
@@ -194,7 +200,7 @@ export function cniCommand(
   return words.length > 0 ? sh`cni ${before} ${words}` : sh`cni ${before}`
 }
 
-/** Removes `--conf-dir`, because only the cache has the networks of attachments. */
+/** Removes `--conf-dir`, which `cni reconcile` does not need: it reads the networks of attachments from the cache. */
 function withoutConfDir(flags: readonly string[]): string[] {
   return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
 }

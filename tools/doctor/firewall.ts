@@ -19,38 +19,38 @@ import { linkTowards } from "./host-routes.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** Tables of this suite and of the reference suite. Their drops are configured. */
+/** Names of tables of this suite and the reference suite. Their drops are configured. */
 const OURS = /^cni_/
 
 /**
- * Addresses outside, far apart, so that a blocked network is not reported as a fault. They are those of root name
- * servers. No packet is sent to them.
+ * Destinations outside of the node: addresses of root name servers. They are far apart, so that a rule against one
+ * network is not reported as a fault. No packet is sent to them.
  */
 const OUTSIDE: Readonly<Record<Family, readonly Uint8Array[]>> = {
   [AF_INET]: ["198.41.0.4", "192.5.5.241"].flatMap((ip) => parseIp(ip) ?? []),
   [AF_INET6]: ["2001:503:ba3e::2:30", "2001:500:2f::f"].flatMap((ip) => parseIp(ip) ?? []),
 }
 
-/** A container with one of its addresses. */
+/** A container of a network, with one of its addresses. */
 interface Member {
   readonly examined: Examined
   readonly address: Address
 }
 
-/** One packet of a kind, in words, and its path. */
+/** A packet to evaluate: its description, and a function that returns its path. */
 export interface Attempt {
   readonly what: string
   readonly walk: () => Walk
 }
 
 /**
- * A kind of packets that a network needs. It is lost if each of its packets is dropped. A rule about one port or
- * destination is a choice.
+ * Packets of one purpose that each network needs. It is a fault only if all of them are dropped: a rule about one port
+ * or destination is intended.
  */
 interface Kind {
   readonly severity: Finding["severity"]
   readonly why: string
-  /** Whether both ends are containers of the network. Rules about either end are a policy. */
+  /** Whether both ends are containers of the network. Rules that name one of the two addresses are then intended. */
   readonly isBetween?: true
   readonly attempts: (member: Member, others: readonly Member[], at: Walks) => Attempt[]
 }
@@ -112,12 +112,12 @@ export function outside({ examined, address }: Member, at: Walks): Attempt[] {
   return places.map((place) => at.from(examined, { ...place, protocol: "tcp" }))
 }
 
-/** Returns an echo, a TCP packet to each port, and a UDP packet to port 53. */
+/** Returns destinations at an address: an ICMP echo for port 0, UDP for port 53, and TCP for other ports. */
 function toEach(ip: Uint8Array, ports: readonly number[]): Destination[] {
   return ports.map((port) => ({ ip, port, protocol: port === 0 ? "icmp" : port === 53 ? "udp" : "tcp" }))
 }
 
-/** The packet evaluations of one node. */
+/** Creates packets of a node's containers, and evaluates their paths. */
 export class Walks {
   readonly input: DoctorInput
   readonly state: SharedState
@@ -150,7 +150,7 @@ export class Walks {
     return { what, walk: () => walkInbound(this.state, { source, destination: to }) }
   }
 
-  /** Returns the first port of a container that is published on all addresses of the host. */
+  /** Returns the first TCP or UDP port of a container that is published on all addresses of the host, or none. */
   portsOf({ one }: Examined, { ip }: Address): Omit<Destination, "ip">[] {
     const isOwn = (to: string) => to.startsWith(familyOf(ip) === AF_INET ? `${formatIp(ip)}:` : `[${formatIp(ip)}]:`)
     const { ports } = this.input.node.rules
@@ -201,7 +201,7 @@ export const checkFirewall: Check = (input) => {
   return oncePerChain(findings)
 }
 
-/** The number of members that are checked in a network without rules about single interfaces. */
+/** The number of containers that are checked in a network, unless rules concern single interfaces. */
 const SAMPLES = 3
 
 interface Lost {
@@ -222,7 +222,7 @@ function lostOf(kind: Kind, members: readonly Member[], isPerInterface: boolean,
     const others = members.filter(({ examined }) => examined.inside.inode !== member.examined.inside.inode)
     const found = lostAll(kind.attempts(member, others, walks))
     if (found) lost.push({ member, lost: found })
-    else if (!isPerInterface) return [] // if one container may, the network is not closed
+    else if (!isPerInterface) return [] // the packets of one container pass, so no rule concerns the whole network
   }
   const [first] = lost
   if (first === undefined) return []
@@ -244,7 +244,7 @@ function sampled(members: readonly Member[]): Member[] {
   return [0, members.length >> 1, members.length - 1].flatMap((at) => members[at] ?? [])
 }
 
-/** Returns the first packet if a foreign chain drops each of them. */
+/** Returns the first packet if rules of other programs drop all of them, or undefined if one passes. */
 function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   let first: Lost | undefined
   for (const { what, walk } of attempts) {
@@ -255,7 +255,10 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   return first
 }
 
-/** Whether rules name an address of a container. They exclude its neighbor, so they are a policy. */
+/**
+ * Reports whether the rules that drop a packet name the container's address: they accept a neighboring address. Such
+ * rules are intended.
+ */
 function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { state }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))
@@ -303,8 +306,8 @@ function nameOfStop({ base, rule, device }: Stop): Finding["rule"] {
 }
 
 /**
- * Returns one finding for each chain: the first, with the containers of all. Packets between containers count only if
- * no others are lost.
+ * Returns one finding for each chain, with the containers of all its findings. Ignores packets between containers if
+ * the chain also drops others.
  */
 function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
   return [...Map.groupBy(findings, ({ finding }) => finding.cause).values()].flatMap((alike) => {
@@ -325,7 +328,7 @@ function hintOf(maker: string | undefined, device: string): string {
   return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
 }
 
-/** Returns the program that owns the rules of a table, by the names of its chains. */
+/** Returns the program that owns the rules of a table, judging by the names of the table's chains. */
 function makerOf({ rules, bases }: FilterView, table: string): string | undefined {
   if (table === "firewalld") return "firewalld"
   const inTable = rules.filter(({ chain }) => chain.table.name === table)

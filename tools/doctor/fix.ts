@@ -5,8 +5,8 @@ import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedN
 import type { DoctorInput } from "./finding.ts"
 
 /**
- * The deletion of an orphan: by DEL of its network's plugins. Without a configuration or a known interface, only its
- * leases and rules are deleted.
+ * A plan to delete an orphan's objects by DEL of its network's plugins. Without a configuration or an interface name,
+ * only leases and rules are deleted.
  */
 export interface Deletion {
   readonly orphan: NodeAttachment
@@ -14,7 +14,7 @@ export interface Deletion {
   readonly stores: readonly string[]
 }
 
-/** Plans the deletion of an orphan. */
+/** Plans the deletion of an orphan's objects. */
 export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput, "node">): Deletion {
   const ofFile = node.networks.find(({ network }) => network?.name === orphan.network)?.network
   const stores = node.stores.filter(({ network, leases }) => {
@@ -26,12 +26,15 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput,
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
 }
 
-/** Whether an orphan can be deleted. A cache record without a configuration cannot, if no other record has one. */
+/**
+ * Reports whether an orphan can be deleted: it needs a configuration, a lease or rules. A record alone does not
+ * suffice.
+ */
 export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }
 
-/** Describes a deletion in sentences. */
+/** Describes a deletion in words. */
 export function describeDeletion({ orphan, network, stores }: Deletion): string {
   const what = `${orphan.network}/${orphan.containerId}${orphan.ifName === "" ? "" : `/${orphan.ifName}`}`
   if (network)
@@ -64,11 +67,11 @@ export async function carryOut({ orphan, network, stores }: Deletion, runtime: R
   const cacheDir = cached?.cacheDir ?? runtime.cacheDir
   if (network) await delNetwork({ ...runtime, cacheDir }, network, attachment)
   else for (const directory of stores) release(new Store({ directory, log: () => {} }), { containerId, ifName })
-  // Plugins of the other suite need the namespace, or data that only the runtime has.
+  // DEL of the reference suite may leave rules: it needs the namespace, or data that only the runtime has.
   if (orphan.rules.length > 0) deleteRulesOf(orphan)
 }
 
-/** Returns the remains of an orphan after its deletion, as sentences. */
+/** Returns the objects that an orphan still has after its deletion, as sentences. */
 export function remainsOf({ orphan }: Deletion, node: Node): string[] {
   const comment = ownerComment(orphan)
   const left = attachmentsOf(node).find((one) => ownerComment(one) === comment)

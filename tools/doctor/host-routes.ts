@@ -15,7 +15,7 @@ import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** Finds addresses of containers that the host itself has, or routes elsewhere. */
+/** Finds container addresses that the host also has, or that it does not route to the container. */
 export const checkHostRoutes: Check = (input) =>
   input.examined.flatMap((examined) => {
     const out = linkTowards(examined, input)
@@ -24,8 +24,8 @@ export const checkHostRoutes: Check = (input) =>
   })
 
 /**
- * Returns the bridge with the container's gateway, or the host's end of a point-to-point pair. Returns undefined if the
- * host does not route.
+ * Returns the host's link that routes packets to a container: the bridge with the container's gateway, a VLAN on it, or
+ * the host end of a ptp pair. Returns undefined if the host does not route.
  */
 export function linkTowards(examined: Examined, { node }: DoctorInput): NodeLink | undefined {
   const { one, plugins } = examined
@@ -67,7 +67,7 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
     ]
   }
   if (typeof answer === "object" && answer.type === RTN_UNICAST && answer.index === out.index) return []
-  if (typeof answer === "object" && hostTables.rules.some(({ table }) => table === answer.table)) return [] // host-rule
+  if (typeof answer === "object" && hostTables.rules.some(({ table }) => table === answer.table)) return [] // the finding host-rule reports it
   const isV6 = familyOf(address.ip) === AF_INET6
   const closed = node.routes.find(({ dst, dev, gateway }) => {
     const cidr = parseCidr(dst)
@@ -108,19 +108,19 @@ function instead(answer: ListedRoute | string, { node }: DoctorInput): string {
   return dev === undefined ? "" : `: its route is by "${dev}"`
 }
 
-/** Returns the command for the route that the kernel creates with the gateway's address. */
+/** Returns the command that restores the subnet route of a gateway address, as the kernel creates it. */
 function connectedRoute({ ip, gateway }: Address, to: string, { name }: NodeLink): Command {
   if (familyOf(ip) === AF_INET6) return sh`ip -6 route replace ${to} dev ${name} proto kernel metric 256`
   const source = gateway ? ["src", formatIp(gateway)] : []
   return sh`ip route replace ${to} dev ${name} proto kernel scope link ${source}`
 }
 
-/** Returns the command for the route that ptp creates. */
+/** Returns the command that restores the route to a container that ptp creates. */
 function pointRoute(ip: string, isV6: boolean, { name }: NodeLink): Command {
   return isV6 ? sh`ip -6 route replace ${ip} dev ${name}` : sh`ip route replace ${ip} dev ${name} scope host`
 }
 
-/** Finds permanent neighbor entries on the host for addresses of containers with another MAC than the container's. */
+/** Finds permanent neighbor entries on the host that have another MAC than the container with that address. */
 export const checkHostNeighbours: Check = ({ hostTables, examined, node }) =>
   hostTables.neighbours.flatMap((neighbour): Finding[] => {
     if (!(neighbour.state & NeighbourState.Permanent)) return []

@@ -15,10 +15,10 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { mountOf } from "./mounts.ts"
 import { sh } from "./remedy.ts"
 
-/** A file system is nearly full below this free share, or below this number of free bytes. */
+/** A file system is nearly full if its free space is below this share and below this number of bytes. */
 const LITTLE = 0.02
 const LITTLE_BYTES = 16 << 20
-/** Clocks of one machine differ by less. */
+/** The tolerated difference between a record's time and the clock. */
 const CLOCK_SLACK_MS = 60_000
 const WHEN_FULL = "ADD cannot write its records, and fails"
 
@@ -50,12 +50,12 @@ export const checkDisk: Check = ({ node: { places, stores } }) => {
   })
 }
 
-/** Returns the directory, or its nearest existing parent. */
+/** Returns the directory, or its nearest existing parent directory. */
 function nearest(directory: string): string {
   return exists(directory) ? directory : nearest(dirname(directory))
 }
 
-/** Finds a clock that is behind existing records. */
+/** Finds a clock that is behind the times of ADD records. */
 export const checkClock: Check = ({ attachments, node: { readMs } }) =>
   attachments.flatMap((one): Finding[] => {
     if (one.addedMs === undefined || one.addedMs <= readMs + CLOCK_SLACK_MS) return []
@@ -75,7 +75,7 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) =>
     ]
   })
 
-/** Finds files of the runtime's cache without a valid record. */
+/** Finds files in the runtime's cache without a valid record. */
 export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }) =>
   brokenRecords.map((file): Finding => {
     const one = attachments.find(
@@ -95,10 +95,13 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
     }
   })
 
-/** Mode bits that allow others than the owner to write. */
+/** Mode bits with which users other than the owner can write. */
 const WRITABLE_BY_OTHERS = 0o022
 
-/** Finds cache records and leases that users other than root may change, in directories that they cannot write to. */
+/**
+ * Finds cache records and leases that users other than root can change, although only root can write to their
+ * directory.
+ */
 export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
   const records = cache.map((one) => ({ network: one.network, file: cacheFile(one.cacheDir ?? places.cacheDir, one) }))
   const leases = stores.flatMap(({ network, directory, leases }) =>
@@ -152,7 +155,7 @@ function notDirectory(path: string): Finding {
   }
 }
 
-/** Finds parts of the node that the other checks could not read. */
+/** Reports the parts of the node that could not be read. */
 export const checkUnread: Check = ({ node: { unread, places }, filter }) => [
   ...unread.map(({ what, reason }): Finding => {
     const directory = { cache: places.cacheDir, leases: places.dataDir }[what as string]

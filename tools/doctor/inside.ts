@@ -34,24 +34,24 @@ export interface Examined {
   readonly one: NodeAttachment
   readonly inside: Inside
   readonly interfaces: readonly ExaminedInterface[]
-  /** The plugins of the network at the ADD. */
+  /** The plugins of the network, as the ADD used them. */
   readonly plugins: readonly NetworkPlugin[]
-  /** The link names of all attachments to the namespace. Multus gives a pod several. */
+  /** The interface names of all attachments to the namespace. With Multus, a pod has several. */
   readonly linkNames: ReadonlySet<string>
 }
 
-/** An interface of ADD's result in the container, and the link with its name. */
+/** A container's interface in ADD's result, and the link that has its name. */
 export interface ExaminedInterface {
   readonly name: string
   readonly mac: string | undefined
   readonly mtu: number | undefined
-  /** The addresses of the result. */
+  /** The interface's addresses in the result. */
   readonly addresses: readonly Address[]
-  /** Undefined if the link is missing, or the list of links was too long to read. */
+  /** The link with this name. Undefined if it is missing, or if the list of links was too long to read. */
   readonly link: BriefLink | undefined
 }
 
-/** An address of a result. */
+/** An address in ADD's result. */
 export interface Address extends Cidr {
   readonly text: string
   readonly gateway: Uint8Array | undefined
@@ -75,8 +75,8 @@ export function examinedOf(
 }
 
 /**
- * Returns the container's interfaces. Plugins of clouds record other things than paths as `sandbox` of interfaces
- * outside the container.
+ * Returns the container's interfaces in the result: those whose `sandbox` is a path. Plugins of cloud providers record
+ * other values for interfaces outside of the container.
  */
 function interfacesOf({ result, ifName }: NodeAttachment, { links }: Inside): ExaminedInterface[] {
   const { interfaces = [], ips = [] } = result ?? {}
@@ -103,21 +103,21 @@ export function isLoopback({ flags }: BriefLink): boolean {
   return (flags & IFF_LOOPBACK) !== 0
 }
 
-/** A route of ADD. */
+/** A route that exists after ADD. */
 export interface WantedRoute {
   readonly dst: Uint8Array
   readonly prefix: number
   readonly gateway: Uint8Array | undefined
   /**
-   * "gateway" and "network": a route to the gateway or a subnet on the link, from the kernel or ptp. "result": a route
-   * of the result.
+   * "result": a route in ADD's result. "gateway" and "network": a route to the gateway or to the subnet of an address,
+   * which the kernel or ptp creates.
    */
   readonly origin: "gateway" | "network" | "result"
   readonly source: Uint8Array | undefined
   readonly route: Route | undefined
 }
 
-/** Returns the routes of an attachment's interfaces after ADD, in the order in which the kernel accepts them. */
+/** Returns the routes that an attachment's interfaces have after ADD, in an order that the kernel accepts. */
 export function wantedRoutes(examined: Examined): WantedRoute[] {
   const { one, interfaces } = examined
   const addresses = interfaces.flatMap((each) => (each.name === "lo" ? [] : each.addresses))
@@ -152,12 +152,12 @@ export function missingRoutes(examined: Examined): WantedRoute[] {
   )
 }
 
-/** Whether a route has the same destination, in any table, because sbr and vrf move routes to their own tables. */
+/** Reports whether a route has the wanted destination, in any table: sbr and vrf move routes to their own tables. */
 export function isSameDestination({ dst, prefix, type }: ListedRoute, wanted: WantedRoute): boolean {
   return type === RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst)
 }
 
-/** Whether a route has the gateway of the result, or leads through another attachment. A pod has one default route. */
+/** Reports whether a route has the wanted gateway, or uses another attachment: a pod has one default route. */
 function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute, examined: Examined): boolean {
   if (wanted.origin !== "result" || wanted.gateway === undefined || !wanted.route?.gw) return true
   if (nextHops || (gateway && sameBytes(gateway, wanted.gateway))) return true
@@ -166,14 +166,14 @@ function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute
   return by !== undefined && linkNames.has(by) && !interfaces.some(({ name }) => name === by)
 }
 
-/** Returns the commands that restore an interface's state after ADD, without those for existing objects. */
+/** Returns the commands that restore an interface to its state after ADD. Skips objects that exist. */
 export function repairCommands(examined: Examined, { name, link, addresses }: ExaminedInterface): Command[] {
   const up = link && isUp(link) ? [] : [sh`ip link set ${name} up`]
   const missing = addresses.filter((address) => !hasAddress(examined.inside, link, address))
   const isWithoutIpv6 = !examined.inside.addresses?.some(({ index, ip }) => index === link?.index && ip.length === 16)
   const isWanted = missing.some(({ ip }) => familyOf(ip) === AF_INET6)
   return [
-    // With IPv6 disabled, the kernel deleted all addresses of the family, and accepts none.
+    // While IPv6 was disabled, the kernel deleted all IPv6 addresses of the interface and accepted none.
     ...(isWithoutIpv6 && isWanted ? [setSysctl(`net/ipv6/conf/${name}/disable_ipv6`, 0)] : []),
     ...up,
     ...missing.map(({ text }) => giveAddress(text, name)),
@@ -182,8 +182,8 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
 }
 
 /**
- * Returns the commands that restore an interface's name. This takes the link down, so it loses its routes and IPv6
- * addresses.
+ * Returns the commands that restore an interface's name. Renaming takes the link down, so they also restore its routes
+ * and addresses.
  */
 export function renameCommands(
   examined: Examined,
@@ -198,7 +198,7 @@ export function renameCommands(
   ]
 }
 
-/** Returns `ip route replace` for a route, as the plugin created it. */
+/** Returns the `ip route replace` command that restores a route as the plugin created it. */
 export function routeCommand({ dst, prefix, gateway, origin, source, route }: WantedRoute, name: string): Command {
   const option = (key: string, value: string | number | undefined) => (value === undefined ? [] : [key, String(value)])
   const words = [
@@ -221,7 +221,7 @@ export function hasAddress({ addresses }: Inside, link: BriefLink | undefined, {
   return addresses.some((there) => there.index === link?.index && there.prefix === prefix && sameBytes(there.ip, ip))
 }
 
-/** Returns one shell line of the host that runs commands in a container's namespace. */
+/** Returns one shell line, for the host, that runs commands in a container's namespace. */
 export function inContainer({ path }: Inside, commands: readonly Command[]): Command {
   const [first] = commands
   const net = `--net=${path}`
@@ -230,8 +230,8 @@ export function inContainer({ path }: Inside, commands: readonly Command[]): Com
 }
 
 /**
- * Returns an attachment's mappings that 127.0.0.1 of the host reaches. They need route_localnet on the interface toward
- * the container.
+ * Returns an attachment's port mappings that the host reaches at 127.0.0.1. They need route_localnet on the interface
+ * toward the container.
  */
 export function localMappings({ one, plugins }: Pick<Examined, "one" | "plugins">): AskedMapping[] {
   const portmap = plugins.find(({ type }) => type === "portmap")

@@ -33,7 +33,7 @@ export const checkIpsec: Check = (input) => {
   })
 }
 
-/** Returns the policies that drop all packets from, or to, an address, unless an earlier policy passes them. */
+/** Returns the policies that drop all packets from or to an address. Ignores those that an earlier policy overrides. */
 function blockersOf(ip: Uint8Array, input: DoctorInput): FoundPolicy[] {
   const { ipsec } = input.hostTables
   const policies = policiesOf(ipsec, familyOf(ip)).filter(({ policy }) => !policy.isNarrow)
@@ -44,7 +44,7 @@ function blockersOf(ip: Uint8Array, input: DoctorInput): FoundPolicy[] {
       if (!contains(policy[own], ip) || !isBroad(policy[far], policy.direction, input)) return false
       return !before.some(({ policy: other }) => contains(other[own], ip) && isWithin(policy[far], other[far]))
     }
-    // A policy that requires IPsec for packets to a container is not a fault: all packets of a tunnel arrive that way.
+    // A policy that requires IPsec for packets to a container is not a fault, because packets of a tunnel fulfill it.
     return drops("src", "dst") || ((policy.isBlocking || policy.direction === "out") && drops("dst", "src"))
   })
 }
@@ -54,8 +54,8 @@ function isWithin({ ip, prefix }: Cidr, other: Cidr): boolean {
 }
 
 /**
- * Whether a network contains all addresses or, for the host's packets, one of the host's own addresses. Without these a
- * container has no connectivity.
+ * Reports whether a policy concerns so many addresses that containers lose their connectivity: all addresses or, for
+ * the host's own packets, one of the host's addresses.
  */
 function isBroad(cidr: Cidr, direction: IpsecDirection, { node }: DoctorInput): boolean {
   if (cidr.prefix === 0) return true

@@ -8,7 +8,7 @@ import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 /** The used share of a table above which it is nearly full. */
 export const NEARLY_FULL = 0.8
 
-/** Finds disabled forwarding. ADD enables it, and other programs disable it again. */
+/** Finds disabled forwarding. ADD enables it, but other programs may disable it again. */
 export const checkForwarding: Check = (input) => {
   const isolated = new Set(
     input.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),
@@ -52,7 +52,7 @@ export const checkForwarding: Check = (input) => {
       remedy: setSysctl(`net/ipv4/conf/${link}/forwarding`, 1),
     })
   }
-  // Writing the value for all interfaces copies it to each.
+  // A new value for all interfaces also changes the value of each interface.
   return input.sysctl("net/ipv4/ip_forward") === "0"
     ? found.filter(({ rule }) => rule !== "forwarding-off-link")
     : found
@@ -68,8 +68,8 @@ function familyOfText(address: string): 4 | 6 {
 }
 
 /**
- * Finds links of the host that were configured by router advertisements and ignore them since the host forwards. The
- * kernel deleted their default route.
+ * Finds host interfaces that have addresses from router advertisements, but ignore advertisements since the host
+ * forwards packets. The kernel has deleted their default route.
  */
 export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
   const defaults = node.routes.filter(({ dst, isClosed }) => dst === "::/0" && !isClosed)
@@ -92,7 +92,7 @@ export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
   })
 }
 
-/** Finds strict reverse path filtering. The larger of the value for all and the interface's counts. */
+/** Finds strict reverse path filtering. The kernel uses the larger value of the interface's and of "all". */
 export const checkReversePath: Check = (input) => {
   const all = Number(input.sysctl("net/ipv4/conf/all/rp_filter") ?? 0)
   return routedLinks(input).flatMap((link): Finding[] => {
@@ -114,7 +114,7 @@ export const checkReversePath: Check = (input) => {
   })
 }
 
-/** Finds bridges whose frames between pods pass the rules for forwarded packets. */
+/** Finds bridges whose frames between containers pass the packet filter's rules for forwarded packets. */
 export const checkBridgeFiltering: Check = (input) => {
   const called = input.sysctl("net/bridge/bridge-nf-call-iptables")
   const pods = input.attachments.filter(({ pod }) => pod !== undefined)
@@ -131,7 +131,7 @@ export const checkBridgeFiltering: Check = (input) => {
   ]
 }
 
-/** Finds a full connection table. The kernel then drops new connections. */
+/** Finds a full or nearly full connection tracking table. When it is full, the kernel drops new connections. */
 export const checkConntrack: Check = (input) => {
   const [count, most] = ["count", "max"].map((name) => Number(input.sysctl(`net/netfilter/nf_conntrack_${name}`)))
   if (!count || !most || count < NEARLY_FULL * most) return []
@@ -149,8 +149,8 @@ export const checkConntrack: Check = (input) => {
 }
 
 /**
- * Finds neighbor tables that refused an entry. All namespaces share these tables. At the limit the kernel first drops
- * entries that it does not need, such as multicast ones, so a full table alone is not a fault.
+ * Finds nearly full neighbor tables, which all namespaces share. Only a table that rejected entries is an error: at the
+ * limit, the kernel first drops entries that it does not need, such as multicast entries.
  */
 export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
   const containers = [...new Map(examined.map(({ inside }) => [inside.inode, inside])).values()]
@@ -177,7 +177,7 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
 /** Finds disabled IPv6 where containers have IPv6 addresses. */
 export const checkIpv6: Check = (input) => [...withoutIpv6Uplink(input), ...withoutIpv6Bridge(input)]
 
-/** Finds an uplink with IPv6 disabled, on a host without another way out, where containers have an IPv6 default route. */
+/** Finds a host whose uplinks have IPv6 disabled, although containers have an IPv6 default route. */
 function withoutIpv6Uplink({ node, examined, sysctl }: DoctorInput): Finding[] {
   const isOut = ({ dst, gateway }: NodeRoute) => dst === "::/0" || (dst.includes(":") && gateway !== undefined)
   const used = examined.filter(
@@ -224,7 +224,7 @@ function withoutIpv6Bridge(input: DoctorInput): Finding[] {
         what: `${path} is 1, but containers on it have IPv6 addresses`,
         ofMany: (count) => `${path} is 1, but ${count} containers on it have IPv6 addresses`,
         why: "their gateway has no IPv6 address and does not answer",
-        // The kernel deleted the addresses.
+        // The kernel deleted the addresses when IPv6 was disabled.
         remedy: inOneLine([setSysctl(path, 0), ...gateways.map(({ address, device }) => giveAddress(address, device))]),
       },
     ]

@@ -59,7 +59,7 @@ function downEnds({ attachments }: DoctorInput): Finding[] {
   })
 }
 
-/** Finds MTUs that do not match. */
+/** Finds bridge ports with another MTU than their bridge, and bridges with a larger MTU than the uplink. */
 export const checkMtu: Check = (input) => {
   const uplink = input.node.routes.find(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)?.dev
   const out = uplink === undefined ? undefined : linkOnHost(input, uplink)
@@ -113,7 +113,7 @@ function affectedPort(port: NodeLink, input: DoctorInput) {
   return one ? affectedBy(one) : { name: `"${port.name}"` }
 }
 
-/** Returns the command that sets both ends of a pair. A packet above the other end's MTU is dropped there. */
+/** Returns the command that sets the MTU of both ends of a pair, because each end drops packets above its own MTU. */
 function setMtu(port: NodeLink, mtu: number, input: DoctorInput): Command {
   const { netns, ifName = "" } = attachmentAt(port, input) ?? {}
   const outside = sh`ip link set ${port.name} mtu ${mtu}`
@@ -122,7 +122,7 @@ function setMtu(port: NodeLink, mtu: number, input: DoctorInput): Command {
     : inOneLine([outside, sh`nsenter --net=${netns} ip link set ${ifName} mtu ${mtu}`])
 }
 
-/** Returns the file of the network with a bridge. */
+/** Returns the path of the network file that names a bridge. */
 function fileOf(bridge: string, { node }: DoctorInput): string {
   const isNamed = (raw: { bridge?: unknown }) => (raw.bridge || "cni0") === bridge
   const found = node.networks.find(({ network }) =>

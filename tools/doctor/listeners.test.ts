@@ -37,7 +37,7 @@ test("a process forges no line and no colour by its name", () => {
   expect(toldAs("x\nERROR \x1b[31my")).toContain("but x\\u000aERROR \\u001b[31my (process ")
 })
 
-/** Returns the findings for this process under a name; proc_pid_comm(5). */
+/** Returns the findings while this process has another name; proc_pid_comm(5). */
 function toldAs(program: string): string {
   using server = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data() {} } })
   writeFileSync("/proc/self/comm", program)

@@ -5,11 +5,11 @@ import { HostKernel, RTN } from "../packets/mod.ts"
 import type { Check } from "./finding.ts"
 
 /**
- * Programs of runtimes that listen on a published port to reserve it, and never accept a connection. nerdctl's OCI hook
- * leaves its sockets to a process of `sleep infinity`.
+ * Programs with which runtimes reserve a published port: they listen on it and never accept a connection. nerdctl's OCI
+ * hook leaves its sockets to a process `sleep infinity`.
  */
 const RESERVES = new Set(["conmon", "crio", "podman", "rootlessport", "sleep"])
-/** The directories of programs that only root can change. */
+/** Directories in which only root can change programs. */
 const PROGRAM_DIRS = [
   "/usr/bin",
   "/bin",
@@ -20,7 +20,7 @@ const PROGRAM_DIRS = [
   "/usr/local/bin",
 ]
 
-/** Finds ports that are published for containers and on which a process of the host also listens. */
+/** Finds published ports on which a process of the host also listens. */
 export const checkListeners: Check = ({ node }) => {
   const mapped = node.rules.ports.filter(({ protocol }) => protocol === "tcp")
   if (mapped.length === 0) return []
@@ -44,7 +44,7 @@ export const checkListeners: Check = ({ node }) => {
   })
 }
 
-/** Finds ports that are published at an address that the host does not have. */
+/** Finds ports that are published on an address that the host does not have. */
 export const checkPortAddresses: Check = ({ node }) => {
   using kernel = new HostKernel()
   return node.rules.ports.flatMap(({ hostPort, to, owner }) => {
@@ -64,7 +64,7 @@ export const checkPortAddresses: Check = ({ node }) => {
   })
 }
 
-/** Returns TCP sockets in state LISTEN (0A), proc_net_tcp(5). */
+/** Returns the TCP sockets in state LISTEN (0A) of a file in /proc/net; proc_net_tcp(5). */
 function socketsIn(file: string): { port: number; inode: string }[] {
   try {
     const rows = readTextFile(`/proc/thread-self/net/${file}`).trim().split("\n").slice(1)
@@ -77,7 +77,7 @@ function socketsIn(file: string): { port: number; inode: string }[] {
   }
 }
 
-/** Returns the processes with one of these sockets that this user may read. */
+/** Returns the processes that have one of these sockets open. Skips processes that this user may not read. */
 function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string; isReserving: boolean }[] {
   const links = new Set([...inodes].map((inode) => `socket:[${inode}]`))
   return readDirectory("/proc")
@@ -88,14 +88,14 @@ function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string
         if (!has) return []
         return [{ pid, name: foreign(readTextFile(`/proc/${pid}/comm`).trim()), isReserving: isReserving(pid) }]
       } catch {
-        return [] // it ended
+        return [] // the process ended
       }
     })
 }
 
 /**
- * Whether a process runs a program of the host that reserves ports. Compares the file, because each process can choose
- * its name.
+ * Reports whether a process runs a program that reserves ports. Compares the program's file, because a process can
+ * choose its name.
  */
 function isReserving(pid: string): boolean {
   const path = targetOf(`/proc/${pid}/exe`)

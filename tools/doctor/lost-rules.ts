@@ -11,10 +11,7 @@ export const checkLostRules: Check = (input) => {
     .flatMap((one) => [...missingSpoofCheck(one, input), ...missingPolicy(one, input), ...missingLimit(one, input)])
 }
 
-/**
- * Finds a missing MAC check. The reference suite's rules for it name no attachment, and its chains have their own
- * names.
- */
+/** Finds a missing MAC check. Returns none if the reference suite has MAC checks, whose rules name no attachment. */
 function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "bridge cni_spoofcheck"
   const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
@@ -35,7 +32,7 @@ function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
   ]
 }
 
-/** Finds missing policies of the backend nftables only. Rules of other backends name no attachment. */
+/** Finds missing policies of the backend nftables. Rules of other backends name no attachment. */
 function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "inet cni_firewall"
   const firewall = pluginsOf(one).find(({ type }) => type === "firewall")?.raw
@@ -60,8 +57,8 @@ function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
 }
 
 /**
- * Finds missing limits. The limit on received traffic is a qdisc of the host's end. The limit on sent traffic is a
- * qdisc of an ifb, to which a filter of the host's end redirects all packets.
+ * Finds missing rate limits. A qdisc of the host's end limits the received traffic. A qdisc of an ifb limits the sent
+ * traffic: a filter of the host's end redirects all packets to the ifb.
  */
 function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
   const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw
@@ -69,7 +66,7 @@ function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
   const end = one.link
   if (bandwidth === undefined || bandwidth.shapeIn === "container") return []
   if (!isJsonObject(asked) || end?.kind !== "veth" || end.nsid !== undefined) return []
-  const hasQueue = end.qdisc === undefined || !/^no/.test(end.qdisc) // "noqueue", "noop"
+  const hasQueue = end.qdisc === undefined || !/^no/.test(end.qdisc) // the kinds "noqueue" and "noop"
   const hasRedirect =
     input.traffic?.some(({ link, effect }) => link.name === end.name && effect === "redirects") ?? true
   const lost = [...(hasQueue ? [] : ["ingressRate"]), ...(hasRedirect ? [] : ["egressRate"])]

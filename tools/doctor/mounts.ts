@@ -1,13 +1,14 @@
 import { readTextFile, realPath } from "../../pkg/libc/mod.ts"
 
-/** The mount of a file, proc_pid_mountinfo(5). */
+/** The mount that contains a file; proc_pid_mountinfo(5). */
 export interface Mount {
   readonly point: string
   readonly options: readonly string[]
 }
 
 /**
- * Returns the mount of a path. Of several at one mount point the last one hides the others. Throws for a missing path.
+ * Returns the mount that contains a path. If several have one mount point, the last one hides the others. Throws for a
+ * missing path.
  */
 export function mountOf(path: string): Mount {
   const real = realPath(path)

@@ -1,5 +1,6 @@
 /**
- * The name of every finding of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` reads its row there.
+ * The names of all findings of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` prints the name's
+ * row.
  */
 export const findingNames = [
   "cannot-look",

@@ -6,7 +6,7 @@ import { type Check, cniCommand, containerLinks, type DoctorInput, type Finding 
 import { NEARLY_FULL } from "./kernel.ts"
 import { sh } from "./remedy.ts"
 
-/** Finds files that no runtime can use, or that hide one another. */
+/** Finds network files that no runtime can use, and files that hide one another. */
 export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   const broken = networks.flatMap(({ file, error }): Finding[] =>
     error === undefined
@@ -55,10 +55,10 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   return [...none, ...broken, ...twice]
 }
 
-/** Mode bits that allow others than the owner to write. */
+/** Mode bits with which users other than the owner can write. */
 const WRITABLE_BY_OTHERS = 0o022
 
-/** Finds network files, and their directory, that users other than root may change. */
+/** Finds network files, and directories of such files, that users other than root can change. */
 export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
   [places.confDir, ...networks.map(({ file }) => file)].flatMap((file): Finding[] => {
     const found = unlessErrno(() => stat(file), "ENOENT", "ENOTDIR", "EACCES")
@@ -78,7 +78,7 @@ export const checkExposedFiles: Check = ({ node: { networks, places } }) =>
     ]
   })
 
-/** Finds networks with overlapping addresses. */
+/** Finds networks whose address ranges overlap. */
 export const checkSubnets: Check = ({ node: { networks } }) => {
   const subnets = networks.flatMap(({ file, network, pools }) =>
     pools
@@ -120,10 +120,10 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return a.ip.length === b.ip.length && (contains(a, b.ip) || contains(b, a.ip))
 }
 
-/** The plugins whose addresses are from the host's LAN. The host's routes are equal on purpose. */
+/** The plugins whose containers have addresses of the host's LAN. Equal host routes are intended there. */
 const ON_THE_LAN = new Set(describedPlugins.filter(({ isOnLan }) => isOnLan).map(({ name }) => name))
 
-/** Finds host routes into a network of containers that lead elsewhere. */
+/** Finds host routes to containers' networks that use another interface. */
 export const checkRoutes: Check = (input) => {
   const own = new Set(containerLinks(input))
   return input.node.networks.flatMap(({ file, network, pools }) => {
@@ -135,7 +135,7 @@ export const checkRoutes: Check = (input) => {
         const clash = input.node.routes.find(({ dst, dev, isClosed }) => {
           const cidr = parseCidr(dst)
           if (!subnet || !cidr || cidr.prefix === 0 || own.has(dev ?? "")) return false
-          // A closed route that drops unused private addresses may be wider than the containers' subnet.
+          // A route that drops packets to unused private addresses may be wider than the containers' subnet.
           return !(isClosed && cidr.prefix < subnet.prefix) && overlap(subnet, cidr)
         })
         if (!clash) return []
@@ -157,7 +157,7 @@ function wayOf({ dev, gateway, isClosed = false }: DoctorInput["node"]["routes"]
   return isClosed ? "that drops packets" : `by ${dev ?? gateway}`
 }
 
-/** Checks the use of host-local's ranges. */
+/** Finds full and nearly full address ranges of host-local. */
 export const checkPools: Check = (input) =>
   input.node.stores.flatMap(({ network, rangeSets }) =>
     rangeSets.flatMap(({ ranges, used, total, reclaimable }): Finding[] => {
@@ -177,8 +177,8 @@ export const checkPools: Check = (input) =>
   )
 
 /**
- * Returns the remedy of a full pool. GC returns the addresses of deleted containers. If that is not enough, the network
- * needs more addresses.
+ * Returns the remedy for a full address range: GC, which returns the addresses of deleted containers, or more addresses
+ * for the network.
  */
 function poolRemedy(
   input: DoctorInput,

@@ -11,7 +11,7 @@ const GONE = "its container no longer exists, and no DEL was run"
 export const checkOrphans: Check = (input) =>
   input.attachments.filter(({ orphan }) => orphan.length > 0).flatMap((one) => orphanFindings(one, input))
 
-/** Finds running containers whose namespaces were unmounted. */
+/** Finds running containers whose namespace was unmounted from its path. */
 export const checkLostPaths: Check = ({ attachments }) =>
   attachments.flatMap((one): Finding[] => {
     const { lostPath, netns = "", network } = one
@@ -34,7 +34,7 @@ export const checkLostPaths: Check = ({ attachments }) =>
   })
 
 /**
- * Returns the findings about an orphan. A deleted container is one cause: its lease and rules are reported with its
+ * Returns the findings about an orphan. Reports the lease and the rules of a deleted container together with its
  * record.
  */
 function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
@@ -45,7 +45,7 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
     severity: "warning" as const,
     isFixable,
     affected: [affectedBy(one)],
-    // Without the cache, a living attachment looks like one without a record.
+    // If the cache is unreadable, a living attachment looks like an orphan.
     ...(isFixable ? {} : { consequenceOf: ["state-exposed", "cannot-look", "record-broken"] as const }),
     cause: `containers of ${network}`,
     ...orphanRemedy(one, input, isFixable),
@@ -79,8 +79,8 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
 }
 
 /**
- * Returns the remedy of an orphan. `cni gc` needs the network's file, and a runtime's record such as "cni-loopback" has
- * none.
+ * Returns the remedy for an orphan. `cni gc` needs the network's file, which a runtime's own network such as
+ * "cni-loopback" does not have.
  */
 function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
   const { networks, places } = input.node
@@ -106,8 +106,8 @@ function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
 }
 
 /**
- * Reports whether no container can use the leftovers. No link on the host may have its peer in the container. Also, the
- * recorded namespace must be missing, or only rules without a namespace name the container.
+ * Reports whether the container provably no longer exists: no link on the host has its peer in the container, and the
+ * recorded namespace is missing. Without a recorded namespace, only rules may name the container.
  */
 export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
   if (link !== undefined) return false

@@ -8,7 +8,7 @@ import { ofOthers, sh } from "./remedy.ts"
 import { UPLINKS, uplinksOf } from "./uplinks.ts"
 
 /**
- * Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last address, and with it all its
+ * Finds a host without an IPv4 address for masqueraded packets: its uplink lost its last address, and thus all of its
  * routes.
  */
 export const checkUplinkAddress: Check = (input) => {
@@ -38,8 +38,8 @@ export const checkUplinkAddress: Check = (input) => {
 }
 
 /**
- * Returns the host's interfaces that are up, could be uplinks, and have no IPv4 address. Excludes containers'
- * interfaces, ports of other links, and bridges whose only ports are containers'.
+ * Returns the host's interfaces that could be uplinks: they are up but have no IPv4 address. Excludes containers'
+ * interfaces, ports of other links, and bridges with only containers' ports.
  */
 function bareLinks(input: DoctorInput): NodeLink[] {
   const own = new Set(containerLinks(input))
@@ -58,7 +58,7 @@ function bareLinks(input: DoctorInput): NodeLink[] {
   )
 }
 
-/** Finds gateways of the host's default routes that did not answer the last request for their MAC. */
+/** Finds gateways of the host's default routes that did not answer the host's last request for their MAC. */
 export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
   if (attachments.length === 0) return []
   return ["0.0.0.0/0", "::/0"].flatMap((all) =>
@@ -82,7 +82,7 @@ export const checkHostGateways: Check = ({ node, hostTables, attachments }) => {
   )
 }
 
-/** Returns the effective default routes of a family: those with the lowest metric. */
+/** Returns the default routes of a family that the kernel uses: those with the lowest metric. */
 function defaultRoutes({ routes, links }: Pick<Node, "routes" | "links">, all: string): NodeRoute[] {
   const ofAll = routes.filter(({ dst }) => dst === all)
   const alike = ofAll.flatMap(
@@ -97,7 +97,7 @@ function named({ gateway, index }: NextHop, links: readonly NodeLink[]): Pick<No
   return { ...(gateway ? { gateway: formatIp(gateway) } : {}), ...(dev === undefined ? {} : { dev }) }
 }
 
-/** Finds host routes that drop packets to a network's route destinations, or to a large part of the Internet. */
+/** Finds host routes that drop packets to destinations of containers' routes, or to a large part of the Internet. */
 export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
   const isDropped = (to: Cidr) => typeof hostTables.routesTo.get(formatIp(sampleOf(to))) === "string"
   return closedRoutes(node).flatMap(({ route, to }): Finding[] => {
@@ -128,14 +128,19 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
   })
 }
 
-/** Returns the addresses to look up for `checkOutsideRoutes`: one in each network that a closed route may drop. */
+/**
+ * Returns the addresses that `checkOutsideRoutes` looks up: one in each network to which a host route may drop packets.
+ */
 export function samplesOfClosed(node: Pick<Node, "routes">, examined: readonly Examined[]): Uint8Array[] {
   const closed = closedRoutes(node).map(({ to }) => to)
   const wanted = closed.length === 0 ? [] : examined.flatMap(destinationsOf)
   return [...closed.filter(isWide), ...wanted].map(sampleOf)
 }
 
-/** Returns the effective host routes that drop packets, except the default route and the kernel's own. */
+/**
+ * Returns host routes that drop packets and that no route with a lower metric overrides. Excludes default routes and
+ * the kernel's own routes.
+ */
 function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr }[] {
   const open = new Map<string, number>()
   for (const { isClosed, dst, metric = 0 } of node.routes)
@@ -154,13 +159,13 @@ function destinationsOf({ one, plugins }: Examined): Cidr[] {
   return (one.result?.routes ?? []).flatMap(({ dst }) => parseCidr(dst) ?? []).filter(({ prefix }) => prefix > 0)
 }
 
-/** The prefix length of blocks that continental registries receive. */
+/** Prefix lengths of the blocks that regional Internet registries receive, by address length in bytes. */
 const WIDE = { 4: 8, 16: 12 } as const
-/** Addresses that the Internet does not use: RFC 6890, and all of IPv6 that no registry assigns. */
+/** IPv4 blocks outside of the public Internet (RFC 6890), and the IPv6 block from which registries assign addresses. */
 const NOT_OUTSIDE = ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3"].flatMap((each) => parseCidr(each) ?? [])
 const GIVEN_OUT = { ip: Uint8Array.of(0x20, ...new Array(15).fill(0)), prefix: 3 }
 
-/** Whether a network is a large part of the Internet. */
+/** Reports whether a network is a large part of the Internet. */
 function isWide(to: Cidr): boolean {
   if (to.ip.length === 4)
     return to.prefix <= WIDE[4] && !NOT_OUTSIDE.some((own) => to.prefix >= own.prefix && contains(own, to.ip))

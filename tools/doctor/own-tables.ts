@@ -5,15 +5,15 @@ import { pluginsOf } from "./attachments.ts"
 import { affectedBy, type Check, cniCommand, containerLinks, type DoctorInput, type Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** The base chains of the tables of ADD. Each of them has rules. */
+/** The base chains of the tables that ADD creates. Each chain has rules. */
 const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
   cni_masquerade: ["postrouting"],
   cni_hostports: ["prerouting", "output", "postrouting"],
 }
 
 /**
- * Finds tables of this suite that exist without effect: dormant ones, and those without a base chain's rules. Also
- * finds a setting that stays enabled without its guard.
+ * Finds tables of this suite without effect: dormant tables, and tables with an empty base chain. Also finds interfaces
+ * whose route_localnet is enabled without the rules that protect 127.0.0.0/8.
  */
 export const checkOwnTables: Check = (input) => [
   ...dormantTables(input),
@@ -68,13 +68,19 @@ function incompleteTables(input: DoctorInput): Finding[] {
   })
 }
 
-/** Whether portmap can guard 127.0.0.0/8 on this kernel. Without nf_tables for IPv4 the administrator must do it. */
+/**
+ * Reports whether portmap can protect 127.0.0.0/8. On a kernel without nf_tables for IPv4, the administrator must do
+ * so.
+ */
 function canGuard(): boolean {
   using hostports = Hostports.open()
   return !hostports.isGuarded()
 }
 
-/** Finds interfaces toward containers that accept packets for 127.0.0.0/8. A dormant table has its own finding. */
+/**
+ * Finds interfaces toward containers that accept packets for 127.0.0.0/8. Skips dormant tables, which other findings
+ * report.
+ */
 function unguardedLinks(input: DoctorInput): Finding[] {
   const { filter, sysctl, attachments } = input
   if (filter === undefined || filter.dormant?.some(({ name }) => name === "cni_hostports")) return []

@@ -6,7 +6,7 @@ import { install } from "../../install/mod.ts"
 import { checkPlaced } from "./placed.ts"
 import { inputOf, printed } from "./testing/inputs.ts"
 
-/** A directory with two plugins that were installed. */
+/** Creates a directory with two installed plugins. */
 function place() {
   const root = mkdtempSync(join(tmpdir(), "cni-placed-"))
   const directory = join(root, "bin")

@@ -3,7 +3,7 @@ import { isErrno, join } from "../../pkg/libc/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
 import { type Check, type DoctorInput, type Finding, installCommand } from "./finding.ts"
 
-/** The files of `cni install`: were they replaced by others since, or was an installation interrupted. */
+/** Finds files of `cni install` that another program replaced, and interrupted installations. */
 export const checkPlaced: Check = (input) => {
   return input.node.places.binDirs.flatMap((directory): Finding[] => {
     const verified = look(directory)
@@ -14,7 +14,10 @@ export const checkPlaced: Check = (input) => {
   })
 }
 
-/** Returns undefined if nothing was installed, the manifest is unreadable, or an installer is running. */
+/**
+ * Verifies an installation. Returns undefined if nothing was installed, the manifest is unreadable, or an installer is
+ * running.
+ */
 function look(directory: string): Verified | undefined {
   try {
     return verify(directory, { isQuick: true })

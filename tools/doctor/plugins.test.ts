@@ -17,7 +17,7 @@ beforeEach(() => {
 afterAll(() => rmSync(bin, { recursive: true }))
 
 const VERSION = "cni-plugins v0.1.0-rc.1+x"
-/** A plugin that says something on stderr when it is run. */
+/** Creates a plugin that prints a text to stderr. */
 function plugin(name: string, says = `CNI ${name} plugin v1.9.1\n${VERSION}`, mode = 0o755): string {
   const file = join(bin, name)
   writeFileSync(file, `#!/bin/sh\ncat >&2 <<'END'\n${says}\nEND\n`)
@@ -147,7 +147,7 @@ test("Multus, which names versions of the specification and none of its own, is 
   const says = "meta-plugin that delegates to other CNI plugins\nCNI protocol versions supported: 0.1.0, 1.0.0, 1.1.0"
   plugin("multus", says)
   expect(found(["multus", "bridge"])).toEqual([])
-  plugin("bridge", says) // by the name of ours
+  plugin("bridge", says) // the name of a plugin of this suite
   expect(found(["bridge"])[0]).toStartWith("warning plugin-broken")
 })
 

@@ -7,7 +7,9 @@ import { type Check, type DoctorInput, type Finding, installCommand } from "./fi
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
 
-/** Returns the plugins that a node's networks name, IPAM plugins included, each with its networks. */
+/**
+ * Returns the plugins that a node's networks use, including IPAM plugins. The values are the names of these networks.
+ */
 export function neededPlugins({ members }: DoctorInput): Map<string, string[]> {
   const needed = new Map<string, string[]>()
   for (const { network, raw } of members) {
@@ -22,7 +24,7 @@ export function neededPlugins({ members }: DoctorInput): Map<string, string[]> {
   return needed
 }
 
-/** Checks the executables: whether they exist, are executable, and belong to one suite. */
+/** Checks the files of the plugins: whether they exist, are executable, and are part of one suite. */
 export const checkPlugins: Check = (input) => {
   const directories = input.node.places.binDirs
   const found: Finding[] = []
@@ -123,7 +125,7 @@ function install(input: DoctorInput, type: string, directory = "/opt/cni/bin", h
   return installCommand(input, directory, how === "replace")
 }
 
-/** Returns "reference plugins v1.1.1" for "CNI bridge plugin v1.1.1". */
+/** Returns the suite and its version, such as "reference plugins v1.1.1" for "CNI bridge plugin v1.1.1". */
 function suiteOf(version: string): string {
   return version.replace(/^CNI \S+ plugin (?:version )?(.+)$/, "reference plugins $1")
 }

@@ -3,12 +3,12 @@ import { findListenerRecord, isListening, type ListenerRecord } from "../reconci
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** The timeout of the bus, long enough for a busy machine. */
+/** The timeout for an answer of D-Bus, long enough for a busy machine. */
 const PATIENCE_MS = 5000
 
 /**
- * Finds objects that the listener of `cni reconcile` could not restore, and a missing listener where firewalld removes
- * rules.
+ * Finds objects that the listener of `cni reconcile` could not restore. Also finds a missing listener on nodes where
+ * firewalld removes rules.
  */
 export const checkReconcileListener: Check = ({ attachments }) => {
   const record = findListenerRecord()

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 
-/** Commands that only show something. */
+/** Commands that show something and change nothing. */
 const SHOWING = [
   "bpftool prog show id …",
   "bridge fdb get … br …",
@@ -26,7 +26,7 @@ const SHOWING = [
   "tc qdisc show dev …",
 ]
 
-/** The changing commands, each with the object of this suite or the kernel that it changes. */
+/** Commands that change something. The value names the object of this suite or the kernel that the command changes. */
 const CHANGING: Readonly<Record<string, string>> = {
   "bridge fdb replace … dev … self local": "the bridge's own entry, which the kernel makes with it",
   "bridge link set dev … hairpin on": "a container's port",
@@ -86,7 +86,7 @@ const CHANGING: Readonly<Record<string, string>> = {
   "touch …": "the path of a container's namespace",
 }
 
-/** The command templates of a source: the text of each sh`…` template, with "…" for each value. */
+/** Returns the command templates in a source file: the text of each sh`…` template, with "…" for each value. */
 function templatesIn(source: string): string[] {
   return [...source.matchAll(/(?<![\w"'*])sh`/g)].map(({ index }) => templateAt(source, index + "sh`".length).text)
 }
@@ -111,7 +111,7 @@ function valueEnd(source: string, from: number): number {
   }
 }
 
-/** The single commands of a template, without the wrappers that run them in a container or for several objects. */
+/** Returns the commands in a template, without the wrappers that run them in a container or for several objects. */
 function commandsIn(template: string): string[] {
   if (template.startsWith("for each in ")) return []
   const inside = template.replace(/^nsenter (--net=)?… (sh -ec )?/, "")
@@ -127,7 +127,7 @@ const sources = (await readdir(import.meta.dir)).filter((file) => /^(?!.*\.test\
 const texts = await Promise.all(
   sources.map(async (file) => [file, await Bun.file(join(import.meta.dir, file)).text()] as const),
 )
-/** Without comments, which may show commands as examples. */
+/** The source files without comments, which may show commands as examples. */
 const codes = texts.map(([file, text]) => [file, text.replace(/^\s*(\/\*\*|\*|\/\/).*$/gm, "")] as const)
 
 test("no command of a remedy deletes or changes what is not this suite's [S301]", () => {

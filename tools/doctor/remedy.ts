@@ -54,8 +54,8 @@ function stepsOf(command: Command): Command[] {
 }
 
 /**
- * Joins commands that differ in one value. Joins its lists, or loops over it. The value may occur several times in a
- * command.
+ * Joins commands that differ in one value: appends lists, or loops over other values. The value may occur several times
+ * in a command.
  */
 function loopOf(commands: readonly Command[]): Command | undefined {
   const [first] = commands
@@ -97,7 +97,7 @@ export function quoted(word: string): string {
 }
 
 /**
- * Splits a line into lines of at most `room` characters, at blanks outside of quotes. Each line except the last ends
+ * Splits a line into lines of at most `room` characters, at spaces outside of quotes. Each line except the last ends
  * with "\".
  */
 export function continued(line: string, room: number): string[] {
@@ -129,8 +129,8 @@ export function ofOthers(todo: string, shown: Command): string {
 }
 
 /**
- * Returns the command that writes a value below /proc/sys. If the interface name contains dots, the command keeps
- * slashes.
+ * Returns the command that writes a value below /proc/sys. Keeps the slashes of the path if an interface name contains
+ * dots.
  */
 export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")

@@ -6,12 +6,12 @@ import type { Affected, Finding } from "./finding.ts"
 import { type Deletion, describeDeletion } from "./fix.ts"
 import { Command, continued } from "./remedy.ts"
 
-/** A longer command is shown in full only with --all. */
+/** The number of lines of the longest command that is shown in full without --all. */
 const LONG_COMMAND = 6
 
 /**
- * Returns a report for terminals: errors first, each with its reason and remedy, then the planned deletions. `isWhole`
- * names all objects.
+ * Returns the report for terminals: errors first, each with reason and remedy, then the planned deletions. With
+ * `isWhole`, it names all objects.
  */
 export function report(
   { findings }: Examination,
@@ -44,7 +44,7 @@ function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boo
   return lines.map((line, at) => `${at === 0 ? "  do: " : "      "}${line}\n`).join("")
 }
 
-/** Returns the last line: the number of causes, and the number of orphans that were deleted before the examination. */
+/** Returns the last line: the number of causes, and the number of orphans that `--fix` deleted before. */
 export function summary({ findings, input }: Examination, screen: ScreenSize, fixed = 0): string {
   const errors = findings.filter(({ severity }) => severity === "error").length
   const warnings = findings.length - errors

@@ -18,8 +18,8 @@ import { type Address, type Examined, inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
 /**
- * Rules in containers that take their own packets before the main table does, and drop them or send them to another
- * gateway.
+ * Finds policy rules in containers that match the containers' packets before the main table does, and drop them or send
+ * them to an unknown gateway.
  */
 export const checkContainerRules: Check = ({ examined }) =>
   examined.flatMap((each) =>
@@ -50,7 +50,7 @@ export const checkContainerRules: Check = ({ examined }) =>
       }),
   )
 
-/** Namespaces whose main table no rule looks up: all routes are in it. */
+/** Finds namespaces in which no policy rule looks up the main table, so that its routes have no effect. */
 export const checkMainTables: Check = ({ examined, hostTables }) => [
   ...hostTables.withoutMain.map((family): Finding => {
     const which = family === AF_INET6 ? "IPv6 " : ""
@@ -80,7 +80,7 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
   ),
 ]
 
-/** The rule that every namespace begins with. */
+/** Returns the command that adds the kernel's default rule for the main table. */
 function lookUpMain(family: Family): Command {
   return family === AF_INET6
     ? sh`ip -6 rule add priority 32766 lookup main`
@@ -88,7 +88,8 @@ function lookUpMain(family: Family): Command {
 }
 
 /**
- * Finds rules of the host that drop or divert packets from containers to the outside, or from the host to containers.
+ * Finds policy rules of the host that drop or divert packets from containers to other networks, or from the host to
+ * containers.
  */
 export const checkHostRules: Check = (input) => {
   const { examined, hostTables } = input
@@ -131,12 +132,12 @@ function unrouted(examined: Examined, address: Address, walks: Walks): Finding[]
   ]
 }
 
-/** Returns what becomes of a packet that policy routing sends nowhere: its end, or a gateway that does not answer. */
+/** Describes the end of a packet that policy routing does not deliver: a drop, or a gateway that does not answer. */
 function reasonOf(hops: Walk["hops"]): string | undefined {
   return (hops.findLast(({ passes, where }) => passes === "perhaps" && where === "host") ?? hops.at(-1))?.what
 }
 
-/** Rules for all packets of an address: those for some ports, marks, users or interfaces are meant for these. */
+/** Reports whether a rule matches by address alone. A rule for some ports, marks, users or interfaces is intended. */
 function isPlain(rule: Rule): boolean {
   const { not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master } = rule
   const selectors = [not, mark, tos, ipProtocol, sourcePorts, destinationPorts, users, tunnelId, l3Master]
@@ -144,7 +145,7 @@ function isPlain(rule: Rule): boolean {
   return [...selectors, ...others].every((selector) => selector === undefined)
 }
 
-/** Whether a rule concerns all packets from, or to, an address. */
+/** Reports whether a rule matches all packets from the address `src`, or to the address `dst`. */
 function concerns(rule: Rule, src: Uint8Array | undefined, dst: Uint8Array | undefined): boolean {
   const ip = src ?? dst
   if (ip === undefined || rule.family !== familyOf(ip) || !isPlain(rule)) return false
@@ -153,7 +154,7 @@ function concerns(rule: Rule, src: Uint8Array | undefined, dst: Uint8Array | und
   return matches(rule.src, src) && matches(rule.dst, dst)
 }
 
-/** Describes a rule that drops all packets; undefined for other rules. */
+/** Describes how a rule drops all packets: by its action or its table. Returns undefined for other rules. */
 function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[]): string | undefined {
   if (action === RuleAction.Blackhole || action === RuleAction.Unreachable || action === RuleAction.Prohibit)
     return "it drops them"
@@ -162,8 +163,8 @@ function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[
 }
 
 /**
- * Returns the effect of a container's rule on its packets; undefined if it is harmless. A default route by another
- * gateway than ADD's is a fault, but a tunnel is intended.
+ * Describes the effect of a container's rule on its packets. Returns undefined if the rule is harmless. A default route
+ * through an unknown gateway is a fault, but a tunnel is intended.
  */
 function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { inside, interfaces, one }: Examined) {
   const closed = closedBy(rule, routes)
@@ -184,7 +185,7 @@ function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { in
   return `table ${rule.table} sends them to ${formatIp(gateway)}, which is not a gateway in the result of ADD`
 }
 
-/** "from 10.85.0.2 lookup 100", as `ip rule` shows it. */
+/** Describes a rule as `ip rule` does: "0: from 10.85.0.2 lookup 100". */
 export function describeRule({ src, dst, table, action, priority }: Rule): string {
   const to = dst ? ` to ${formatCidr(dst)}` : ""
   const does = action === undefined ? `lookup ${table}` : (CLOSED.get(action) ?? `action ${action}`)

@@ -4,14 +4,14 @@ import { affectedBy, type Check, type DoctorInput, type Finding, nameOf } from "
 import { type Examined, type ExaminedInterface, inContainer } from "./inside.ts"
 import { type Command, giveAddress, inOneLine, ofOthers, sh } from "./remedy.ts"
 
-/** A container's interface on a segment: a bridge's VLAN, or the parent of macvlans. */
+/** A container's interface in a layer 2 segment: a VLAN of a bridge, or the macvlans of one parent. */
 interface Station {
   readonly examined: Examined
   readonly one: ExaminedInterface
   readonly segment: string
 }
 
-/** Finds addresses and MACs that two containers of one segment share. */
+/** Finds addresses and MACs that two containers of one segment share, and addresses of a container's own bridge. */
 export const checkSegments: Check = ({ examined, node }) => {
   const stations = examined.flatMap((each) =>
     each.interfaces.flatMap((one): Station[] => {
@@ -23,7 +23,8 @@ export const checkSegments: Check = ({ examined, node }) => {
 }
 
 /**
- * Finds addresses of results that the kernel does not use, because another station of the segment answered for them.
+ * Finds addresses of results that the kernel does not use, because duplicate address detection found another holder in
+ * the segment.
  */
 export const checkFailedAddresses: Check = ({ examined }) =>
   examined.flatMap(({ one, inside, interfaces }) =>
@@ -49,7 +50,10 @@ export const checkFailedAddresses: Check = ({ examined }) =>
     }),
   )
 
-/** Finds addresses in containers that the host has on their bridge or its VLAN: the gateway of the others. */
+/**
+ * Finds container addresses that the host has on the container's bridge or VLAN: there, the host is the gateway of
+ * others.
+ */
 function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput["node"]): Finding[] {
   const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
   const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)
@@ -84,8 +88,8 @@ function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput
 }
 
 /**
- * Returns the segment of an interface, or undefined if the host routes. Ports in different VLANs are in different
- * segments.
+ * Returns the segment of an interface, or undefined if the host routes its packets. Ports in different VLANs are in
+ * different segments.
  */
 function segmentOf({ one: { link: end }, plugins }: Examined, { link }: ExaminedInterface): string | undefined {
   if (link === undefined) return undefined
@@ -141,7 +145,7 @@ function macsTwice(stations: readonly Station[]): Finding[] {
   })
 }
 
-/** Returns the groups with one key that have members in more than one namespace. */
+/** Returns the groups with equal keys whose members are in several namespaces. */
 function twice<T extends { station: Station }>(held: readonly T[], keyOf: (one: T) => string): T[][] {
   const groups = Map.groupBy(held, keyOf)
   return [...groups.values()].filter(

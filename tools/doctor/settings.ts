@@ -6,13 +6,13 @@ import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { inContainer } from "./inside.ts"
 import { setSysctl } from "./remedy.ts"
 
-/** Returns the settings below /proc/sys in a container that the checks need, by path. */
+/** Returns the paths below /proc/sys that the checks read in a container. */
 export function settingsOf(one: NodeAttachment): string[] {
   const tuned = tuningsIn(recordedPlugins(one.cached) ?? []).flatMap(({ raw }) => tunedPaths(raw, one))
-  return [...tuned, arpSetting("all")] // links have their own
+  return [...tuned, arpSetting("all")] // netlink reports the value of each link
 }
 
-/** Finds sysctls in containers with other values than those of the plugin tuning. */
+/** Finds sysctls in containers whose values differ from those in the configuration of the plugin tuning. */
 export const checkSettings: Check = ({ examined }) =>
   examined.flatMap(({ one, inside, plugins }) => {
     const tunings = tuningsIn(plugins)

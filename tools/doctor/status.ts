@@ -9,12 +9,12 @@ import {
 import { atLeast, CniError, Code, isCniError } from "../../pkg/types/mod.ts"
 import type { Finding } from "./finding.ts"
 
-/** The first version of the specification with STATUS. */
+/** The first version of the CNI specification with STATUS. */
 const WITH_STATUS = "1.1.0"
 
 /**
- * Calls STATUS of a network's plugins. Also does so if the network's version has no STATUS, for plugins that support a
- * version with STATUS. Skips other plugins.
+ * Calls STATUS of a network's plugins. Plugins that support STATUS are also called if the network's own version does
+ * not have it. Skips other plugins.
  */
 export async function checkStatus(runtime: Runtime, network: Network): Promise<Finding[]> {
   const isAsked = atLeast(network.cniVersion, WITH_STATUS)
@@ -43,7 +43,7 @@ async function withStatus(runtime: Runtime, plugins: readonly NetworkPlugin[]): 
     try {
       if ((await pluginVersions(runtime, plugin.type)).includes(WITH_STATUS)) found.push(plugin)
     } catch {
-      found.push(plugin) // it is missing or broken, as STATUS reports
+      found.push(plugin) // the plugin is missing or broken, as STATUS reports
     }
   }
   return found

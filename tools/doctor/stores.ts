@@ -4,9 +4,7 @@ import { Code, isCniError } from "../../pkg/types/mod.ts"
 import type { Check, Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/**
- * Finds names in host-local's stores that plugins cannot use: a lock that is a directory, a FIFO in place of a lease.
- */
+/** Finds entries in host-local's stores that plugins cannot use, such as a directory as lock or a FIFO as lease. */
 export const checkStores: Check = ({ node: { stores } }) =>
   stores.flatMap(({ network, directory, broken = [] }) =>
     broken.map(({ path, kind }): Finding => {
@@ -28,7 +26,7 @@ export const checkStores: Check = ({ node: { stores } }) =>
     }),
   )
 
-/** The wait for a lock. Calls in a burst hold it for a few milliseconds each. */
+/** The maximum wait for a lock. In a burst of calls, each call holds it for a few milliseconds. */
 const LOCK_MS = 2000
 
 /** Finds locks of host-local's stores that a process does not release. */

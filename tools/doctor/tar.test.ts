@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { tarOf } from "./tar.ts"
 
-/** What tar(1) says of an archive, and a file of it. */
+/** Runs tar(1) on an archive, and returns the printed text. */
 function tar(archive: Uint8Array, ...args: string[]): string {
   const { stdout, exitCode } = Bun.spawnSync(["tar", ...args], {
     stdin: archive,

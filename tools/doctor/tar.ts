@@ -5,8 +5,8 @@ import { concat } from "../../pkg/netlink/mod.ts"
 const BLOCK = 512
 
 /**
- * Returns a tar of text files in POSIX ustar format, pax(1) "ustar Interchange Format". Files belong to root and have
- * mode 0600.
+ * Returns a tar archive of text files in POSIX ustar format: pax(1), "ustar Interchange Format". The files have mode
+ * 0600 and the owner root.
  */
 export function tarOf(files: ReadonlyMap<string, string>, nowMs: number): Uint8Array {
   const parts: Uint8Array[] = []
@@ -28,7 +28,7 @@ function headerOf(name: string, size: number, nowMs: number): Uint8Array {
   write("0000000\0", 116) // group
   write(`${octal(size)}\0`, 124)
   write(`${octal(Math.floor(nowMs / 1000))}\0`, 136)
-  write("        ", 148) // the checksum counts its own field as blanks
+  write("        ", 148) // the checksum counts its own field as spaces
   write("0", 156) // a regular file
   write("ustar\x0000", 257)
   write("root\0", 265)

@@ -4,12 +4,12 @@ import { affectedBy, type Check, containerLinks, type DoctorInput, type Finding,
 import { inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** The names of programs that network plugins attach to containers' ends: Cilium's, Calico's, those of AWS. */
+/** Names of eBPF programs that network plugins attach to host ends: those of Cilium, Calico and AWS. */
 const OF_NETWORK_PLUGINS = /^(cil_|bpf_(lxc|host|overlay)|cali|handle_(in|e)gress)/
 
 /**
- * Finds traffic control filters at containers' ends and bridges that drop or redirect packets, or may do so. A
- * redirection to an ifb is a limit, as bandwidth and other programs create it.
+ * Finds traffic control filters at host ends and bridges that may drop or redirect packets. Ignores redirection to an
+ * ifb, with which bandwidth and other programs limit rates.
  */
 export const checkTrafficFilters: Check = (input) =>
   (input.traffic ?? []).flatMap((found): Finding[] => {
@@ -52,8 +52,8 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
 }
 
 /**
- * Returns the remedy of a filter. A limit of the plugin bandwidth with a deleted ifb can be restored. Other filters
- * belong to other programs.
+ * Returns the remedy for a filter. Restores a limit of the plugin bandwidth whose ifb was deleted. Other filters belong
+ * to other programs.
  */
 function remedyOf(
   found: TrafficFilter,
@@ -72,7 +72,7 @@ function remedyOf(
   }
 }
 
-/** Kinds of qdiscs that lose packets, and their effect. */
+/** The effects of qdiscs that lose packets, by kind. */
 const LOSING: Readonly<Record<string, string>> = {
   blackhole: "drops all packets sent through it",
   netem: "delays, drops, corrupts or duplicates packets, as configured",
@@ -80,8 +80,8 @@ const LOSING: Readonly<Record<string, string>> = {
 }
 
 /**
- * Finds qdiscs that lose packets on purpose, as fault tests leave them: at containers' ends, bridges, uplinks, and in
- * containers.
+ * Finds qdiscs that lose packets on purpose, as fault-injection tests leave them. Checks host ends, bridges, uplinks
+ * and interfaces in containers.
  */
 export const checkQueues: Check = (input) => [...queuesOnHost(input), ...queuesInContainers(input)]
 
@@ -142,7 +142,7 @@ function queueFinding(kind = "", { cause = "", affected, where, ofMany, shown }:
   ]
 }
 
-/** Returns the attachments whose host end, or whose bridge, is the link. */
+/** Returns the attachments whose host end or bridge is the given link. */
 function attachmentsAt({ index }: NodeLink, { attachments }: DoctorInput): readonly NodeAttachment[] {
   return attachments.filter(
     ({ link }) => link !== undefined && link.nsid === undefined && (link.index === index || link.master === index),

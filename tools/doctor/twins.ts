@@ -1,7 +1,7 @@
 import { affectedBy, type Check, type Finding, nameOf } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** Finds links on the host whose alias names an attachment that has another host end. */
+/** Finds host links whose alias names an attachment, although the attachment has another host end. */
 export const checkTwins: Check = ({ attachments }) =>
   attachments.flatMap((one): Finding[] =>
     (one.twins ?? []).map(({ name }) => ({

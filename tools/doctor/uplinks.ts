@@ -20,7 +20,7 @@ const families: readonly (readonly [Family, string, string])[] = [
   [AF_INET6, "::/0", "IPv6 default route"],
 ]
 
-/** Finds useless masquerade: the host has an uplink, but no route beyond it. */
+/** Finds masquerade without effect: the host has an uplink, but no usable route to other networks. */
 export const checkDefaultRoute: Check = (input) => {
   const { examined, node, hostTables } = input
   const masqueraded = examined.filter(({ plugins }) => plugins.some(({ raw }) => raw.ipMasq === true))
@@ -62,8 +62,8 @@ export const checkDefaultRoute: Check = (input) => {
 }
 
 /**
- * Finds a family whose default routes all use interfaces without a carrier, so that no packet leaves. A bridge without
- * ports has none, either.
+ * Finds default routes whose interfaces have no carrier, so that packets are lost. Ignores bridges, because a bridge
+ * without ports never has a carrier.
  */
 export const checkUplinkState: Check = (input) => {
   const { node, attachments } = input
@@ -94,7 +94,7 @@ export const checkUplinkState: Check = (input) => {
   return [...found, ...closedUplinks(input)].slice(0, 1)
 }
 
-/** Finds a host whose only uplink was set down: the interface has its address, but its routes were deleted. */
+/** Finds a host whose only uplink was set down: its address remains, but the kernel deleted its routes. */
 function closedUplinks(input: DoctorInput): Finding[] {
   const { node, examined } = input
   const own = new Set(containerLinks(input))
@@ -124,12 +124,12 @@ function closedUplinks(input: DoctorInput): Finding[] {
 }
 
 /**
- * Kinds of links that can be uplinks. A physical device has no kind. If the host itself is a container, its uplink is a
- * veth end.
+ * Kinds of links that can be uplinks. A physical device has the kind "". The uplink of a host that is itself a
+ * container is a veth end.
  */
 export const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
-/** Returns the effective default route of a family if it drops packets. */
+/** Returns the default route of a family that the kernel uses, if it drops packets. */
 function closedDefault({ node }: DoctorInput, all: string): NodeRoute | undefined {
   const defaults = node.routes.filter(({ dst }) => dst === all)
   const best = Math.min(...defaults.map(({ metric = 0 }) => metric))
@@ -137,7 +137,7 @@ function closedDefault({ node }: DoctorInput, all: string): NodeRoute | undefine
   return counting.find(({ isClosed }) => !isClosed) === undefined ? counting[0] : undefined
 }
 
-/** Returns the host's interfaces that are up, have an address of the family, and do not serve containers. */
+/** Returns the host's interfaces that are up, have an address of the family, and are not for containers. */
 export function uplinksOf(input: DoctorInput, family: Family): NodeLink[] {
   const own = new Set(containerLinks(input))
   return input.node.links.filter(({ name, nsid, isUp, kind, state, addresses }) => {
@@ -150,8 +150,8 @@ export function uplinksOf(input: DoctorInput, family: Family): NodeLink[] {
 }
 
 /**
- * Finds strict rp_filter on an uplink that answers do not use. The kernel drops packets for published ports that arrive
- * there.
+ * Finds strict rp_filter on an uplink that the host does not use for answers. The kernel drops packets for published
+ * ports that arrive there.
  */
 export const checkUplinkFilters: Check = (input) => {
   const { node, sysctl } = input
@@ -177,8 +177,8 @@ export const checkUplinkFilters: Check = (input) => {
 }
 
 /**
- * Finds published ports that 127.0.0.1 cannot reach, because route_localnet is off on the interface toward the
- * container.
+ * Finds published ports that the host cannot reach at 127.0.0.1, because route_localnet is off on the interface toward
+ * the container.
  */
 export const checkLocalnet: Check = (input) => {
   const { examined, hostTables, node, sysctl } = input
@@ -216,7 +216,7 @@ export const checkLocalnet: Check = (input) => {
   })
 }
 
-/** Finds DNS servers of a result to which a container, or the host for it, has no route. Sends no packet. */
+/** Finds DNS servers in ADD's result to which the container or the host has no route. Sends no packet. */
 export const checkDns: Check = (input) =>
   input.examined.flatMap((examined) => {
     const { one } = examined
@@ -253,7 +253,7 @@ export const checkDns: Check = (input) =>
     })
   })
 
-/** Returns the DNS servers of an attachment's result, except loopback and link-local ones. */
+/** Returns the DNS servers in ADD's result, except loopback and link-local addresses. */
 export function dnsServersOf({ one }: Pick<Examined, "one">): Uint8Array[] {
   const servers = (one.result?.dns.nameservers ?? []).flatMap((server) => parseIp(server) ?? [])
   return servers.filter((ip) =>

@@ -3,8 +3,8 @@ import { affectedBy, type Check, containerLinks, type Finding } from "./finding.
 import { ofOthers, sh } from "./remedy.ts"
 
 /**
- * Finds XDP programs at containers' ends and bridges, because their drops cannot be predicted. Ignores uplinks, where
- * eBPF network plugins have programs.
+ * Finds XDP programs at host ends and bridges, because their drops cannot be predicted. Ignores uplinks, to which
+ * network plugins based on eBPF attach programs.
  */
 export const checkXdp: Check = (input) => {
   const names = new Set(containerLinks(input))

@@ -6,7 +6,7 @@ import type { DoctorInput, Finding, Member } from "../finding.ts"
 import { examinedOf } from "../inside.ts"
 import { Command } from "../remedy.ts"
 
-/** The state of a test's node; everything else is empty. */
+/** The parts of a node's state that a test sets. All others are empty. */
 export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores">> {
   attachments?: NodeAttachment[]
   filter?: FilterView
@@ -20,7 +20,7 @@ export interface Parts extends Partial<Omit<Node, "rules" | "networks" | "stores
   flags?: readonly string[]
   plugin?: DoctorInput["plugin"]
   canInstall?: DoctorInput["canInstall"]
-  /** The values in /proc/sys. */
+  /** The values below /proc/sys, by path. */
   sysctls?: Readonly<Record<string, string>>
 }
 
@@ -79,7 +79,7 @@ export const linkOf = (index: number, name: string, more: Partial<NodeLink> = {}
   ...more,
 })
 
-/** "pods/c1/eth0", of which nothing is known. */
+/** Returns the attachment "pods/c1/eth0" with the given properties. */
 export const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment => ({
   network: "pods",
   containerId: "c1",
@@ -93,7 +93,7 @@ export const attachmentOf = (more: Partial<NodeAttachment> = {}): NodeAttachment
   ...more,
 })
 
-/** What the runtime's cache has of an attachment whose network has these plugins. */
+/** Returns the runtime's record of an attachment whose network has these plugins. */
 export const cachedOf = (plugins: readonly object[] | string, more: object = {}): { cached: never } => {
   const list = typeof plugins === "string" ? plugins : JSON.stringify({ cniVersion: "1.1.0", name: "pods", plugins })
   return { cached: { config: new TextEncoder().encode(list), capabilityArgs: {}, args: [], ...more } as never }
@@ -104,14 +104,14 @@ export const memberOf = (raw: { type: string } & Record<string, unknown>, networ
 
 export type Part = readonly [name: string, data: object]
 
-/** A rule of a chain, "ip filter FORWARD"; of a number. */
+/** Returns a rule in a chain such as "ip filter FORWARD". */
 export function ruleOf(place: string, handle: number, ...parts: readonly Part[]): FoundRule {
   const [family, table, name] = place.split(" ")
   const expressions = parts.map(([name, data]) => ({ name, data }))
   return { chain: { table: { family, name: table }, name }, handle: BigInt(handle), expressions } as never
 }
 
-/** A base chain at a hook; "ip filter FORWARD". */
+/** Returns a base chain such as "ip filter FORWARD". */
 export function baseOf(place: string, more: Partial<FilterView["bases"][number]> = {}): FilterView["bases"][number] {
   const [family, table, name = ""] = place.split(" ")
   const base = { table: { family, name: table } as never, name, type: "filter", hook: "forward" }
@@ -125,7 +125,7 @@ export const accept = verdict(ACCEPT)
 export const jump = (chain: string): Part => verdict(JUMP, chain)
 export const compare = (...value: number[]): Part => ["cmp", { data: { value: Uint8Array.from(value) } }]
 
-/** The findings as they are read, one for each cause; the network that one is about is in brackets. */
+/** Returns the findings as text, one for each cause, with their network in brackets. */
 export function printed(findings: readonly Finding[]): string[] {
   return byCause(findings).map((finding) => {
     const { severity, rule, network, why, remedy, isFixable } = finding
