@@ -52,7 +52,7 @@ interface Parts {
   cache?: Cached[]
   leases?: Lease[]
   links?: NodeLink[]
-  /** Owners, or rules in other places. */
+  /** The owners of the attachment's rules. An object also names the chain. */
   owned?: (string | { place: string; owner: string })[]
   ports?: Node["rules"]["ports"]
   unread?: Node["unread"]

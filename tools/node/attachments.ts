@@ -8,10 +8,10 @@ import type { NodeLink } from "./links.ts"
 import { askedPorts, hostPart } from "./ports.ts"
 import type { CacheEntry, Node } from "./read.ts"
 
-/** The kinds of records of an attachment. */
+/** The kinds of records that may name an attachment. */
 export type Source = "cache" | "lease" | "link" | "rule"
 
-/** A container's interface in a network, joined from all records on the node. */
+/** A container's interface in a network, joined from all records on the node that name it. */
 export interface NodeAttachment extends Owner {
   /** The pod's name in `CNI_ARGS`, as kubelet and other runtimes set it. */
   readonly pod?: { readonly namespace: string; readonly name: string } | undefined
@@ -19,33 +19,33 @@ export interface NodeAttachment extends Owner {
   /** The path of the container's namespace. Undefined if no record has it. */
   readonly netns?: string | undefined
   /**
-   * The recorded path, if it is no longer the namespace's and a process still runs in the namespace. `netns` is then
-   * the path of that process.
+   * The recorded path, if it no longer is a namespace and a process still runs in the container's namespace. `netns` is
+   * then the path of that process's namespace.
    */
   readonly lostPath?: string | undefined
   /** Whether a namespace exists at the path. Undefined if unknown. */
   readonly isAlive?: boolean | undefined
-  /** With prefix length if known. */
+  /** The container's addresses, with prefix length if known. */
   readonly addresses: readonly string[]
   /** The published ports that have rules: "8080→80/tcp", "203.0.113.1:8080→80/tcp". */
   readonly ports: readonly string[]
   /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
   /**
-   * Requested ports that are forwarded to another interface of the same container. A port has one destination at a
+   * Requested ports whose rules forward to another interface of the same container. A port has one destination at a
    * time.
    */
   readonly standbyPorts?: readonly string[] | undefined
   /** The host's end, or the link inside the container if the host has no end. */
   readonly link?: NodeLink | undefined
-  /** Further links on the host whose alias names this attachment. */
+  /** Other links on the host whose alias also names this attachment. */
   readonly twins?: readonly NodeLink[] | undefined
   readonly rules: readonly OwnedRule[]
   /** The time of ADD, in milliseconds since 1970. */
   readonly addedMs?: number | undefined
   readonly cached?: CacheEntry | undefined
   readonly result?: Result | undefined
-  /** The reasons why it is an orphan, as sentences. Empty unless its container is known to be deleted. */
+  /** The reasons why the attachment is an orphan, as sentences. Empty unless its container is known to be deleted. */
   readonly orphan: readonly string[]
 }
 
@@ -61,7 +61,7 @@ interface Draft {
   addedMs?: number | undefined
   cached?: CacheEntry
   result?: Result | undefined
-  /** Whether its lease belongs to a container that no longer exists. False if unknown. */
+  /** Whether the lease belongs to a container that no longer exists. False if unknown. */
   isLeaseStale?: boolean
 }
 
@@ -93,7 +93,7 @@ export function attachmentsOf(node: Node): NodeAttachment[] {
   return all.map((draft) => finish(draft, node, find, byContainer.get(draft.owner.containerId) ?? []))
 }
 
-/** The attachments by the owner comment of their kernel objects. */
+/** Attachments under construction, by the comment that names them in kernel objects. */
 class Drafts {
   readonly #byComment = new Map<string, Draft>()
 
@@ -115,8 +115,8 @@ class Drafts {
   }
 
   /**
-   * Returns the known attachments of a rule. Upstream's comments name the container but not the interface, and some do
-   * not name the network.
+   * Returns the attachments that a rule names. The reference suite's comments name the container without the interface,
+   * and some without the network.
    */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
@@ -146,7 +146,7 @@ function addCached(drafts: Drafts, cached: CacheEntry, writtenMs: number | undef
   draft.addresses.push(...(result?.ips.filter((ip) => isOfContainer(ip, result)).map(({ address }) => address) ?? []))
 }
 
-/** Whether an address belongs to the container. Results of bridge list the host's interfaces too. */
+/** Reports whether an address belongs to the container. The result of bridge also lists the host's interfaces. */
 function isOfContainer({ interface: index }: Result["ips"][number], { interfaces }: Result): boolean {
   return index === undefined || interfaces[index] === undefined || Boolean(interfaces[index].sandbox)
 }
@@ -175,12 +175,12 @@ function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]):
   }
 }
 
-/** The tables of published ports, for both suites and both packet filters. */
+/** Places of published ports in the packet filters of both suites. */
 const PORT_PLACES = /cni_hostport|nat (CNI-DN|CNI-HOSTPORT)/
-/** The source of `ports` of a draft. */
+/** The place of published ports of this suite, whose rules fill `ports`. */
 const OUR_PORTS = /cni_hostports/
 
-/** Returns the published ports by the rules, or the ports that the runtime requested if the rules are unreadable. */
+/** Returns the published ports according to the rules, or the requested ports if the rules are unreadable. */
 function portsOf(
   { cached, ports: found, rules }: Draft,
   { unread }: Node,
@@ -229,12 +229,12 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
 }
 
 /**
- * Returns the link of an attachment and surplus veth ends. If several links name the attachment, the one in the result
- * is used.
+ * Returns the link of an attachment, and surplus veth ends as `twins`. If several links name the attachment, the link
+ * in the result is used.
  */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
   const [only, ...others] = links
-  if (only && others.length === 0) return { link: only } // the usual case: a search would read all links
+  if (only && others.length === 0) return { link: only } // the usual case, without a search through all links
   const named = hostEndOf(result, all)
   const link = links.find((each) => each === named) ?? links[0] ?? named
   const twins = links.filter((each) => each !== link && each.kind === "veth" && each.nsid === undefined)
@@ -242,8 +242,8 @@ function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeA
 }
 
 /**
- * Returns the place of an attachment's namespace: the recorded path, or a process in the namespace if the path was
- * unmounted.
+ * Returns the path of an attachment's namespace: the recorded one or, if that was unmounted, the path of a process in
+ * the namespace.
  */
 function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, find: FindInhabitant) {
   const isAlive = noted ?? (netns === undefined ? undefined : isNamespace(netns))
@@ -252,13 +252,13 @@ function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, f
   return { netns: `/proc/${pid}/ns/net`, isAlive: true, lostPath: netns }
 }
 
-/** Returns the host's end of the reference suite's link. It has no alias, but the result names it. */
+/** Returns the host's end that a result names. Links of the reference suite have no alias. */
 function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): NodeLink | undefined {
   const names = result?.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
   return links.find(({ name, kind, nsid }) => nsid === undefined && kind === "veth" && names.includes(name))
 }
 
-/** Returns the reasons why an attachment's container no longer exists, or why no verb would clean up after it. */
+/** Returns the reasons why an attachment's container no longer exists, or why no verb would delete its objects. */
 function orphanReasons(
   { sources, isAlive, netns, isLeaseStale }: Pick<Draft, "sources" | "netns" | "isAlive" | "isLeaseStale">,
   link: NodeLink | undefined,
@@ -278,7 +278,7 @@ function orphanReasons(
   return reasons
 }
 
-/** Whether a namespace exists at a path: a mount of nsfs, not the empty file that a reboot leaves. */
+/** Reports whether a namespace exists at a path: a mount of nsfs, not the empty file that remains after a reboot. */
 export function isNamespace(path: string): boolean | undefined {
   const nsfsMagic = 0x6e736673 // NSFS_MAGIC, <linux/magic.h>
   try {
@@ -289,7 +289,7 @@ export function isNamespace(path: string): boolean | undefined {
 }
 
 /**
- * Returns the pod of "K8S_POD_NAMESPACE" and "K8S_POD_NAME", which every Kubernetes runtime sets. Podman sets only the
+ * Returns the pod in "K8S_POD_NAMESPACE" and "K8S_POD_NAME", which every Kubernetes runtime sets. Podman sets only the
  * name.
  */
 function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
@@ -299,15 +299,15 @@ function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
 }
 
 /**
- * Returns the container of upstream's `name: "NETWORK" id: "CONTAINER"`. Upstream's portmap with nf_tables names only
- * the container.
+ * Returns the container in a comment of the reference suite: `name: "NETWORK" id: "CONTAINER"`. Its portmap with
+ * nf_tables names only the container.
  */
 function commentOfContainer(comment: string): { network: string | undefined; containerId: string } | undefined {
   const [, network, containerId] = /(?:name: "([^"]*)" )?id: "([^"]*)"/.exec(comment) ?? []
   return containerId === undefined ? undefined : { network, containerId }
 }
 
-/** Whether a comment is "network/container/interface". */
+/** Reports whether a comment has the form "network/container/interface". */
 function isOwner(comment: string): boolean {
   const second = comment.indexOf("/", comment.indexOf("/") + 1)
   return second > 0 && comment.indexOf("/", second + 1) === -1

@@ -3,19 +3,19 @@ import type { NodeLink } from "./links.ts"
 import type { Node } from "./read.ts"
 import { recordedPlugins } from "./recorded.ts"
 
-/** The present state of the bridge to which ADD attached a container. */
+/** The bridge to which ADD attached a container, and from which the container is now disconnected. */
 export interface LostBridge {
   /** The bridge's name. */
   readonly bridge: string
-  /** Whether the bridge exists on the host. If so, the host's end is not one of its ports. */
+  /** Whether the bridge exists on the host. If it exists, the host's end is not one of its ports. */
   readonly isThere: boolean
   /** The host's end. */
   readonly end: NodeLink
 }
 
 /**
- * Returns the bridge that an attachment needs and is not connected to. Returns undefined if it is connected, or needs
- * no bridge.
+ * Returns the bridge that an attachment needs and is not connected to. Returns undefined if it is connected, or if it
+ * needs no bridge.
  */
 export function lostBridge(one: NodeAttachment, node: Pick<Node, "links" | "networks">): LostBridge | undefined {
   const { link: end, isAlive } = one
@@ -32,8 +32,8 @@ export function describeLostBridge({ bridge, isThere, end }: LostBridge): string
 }
 
 /**
- * Returns the bridge's name in the configuration of the ADD, or else in the network's file. Only the result names the
- * bridge of flannel's delegate.
+ * Returns the bridge's name in the configuration of the ADD, or else in the network's file. For flannel's delegate,
+ * only ADD's result names the bridge.
  */
 function bridgeOfAdd({ network, cached, result }: NodeAttachment, { networks }: Pick<Node, "networks">) {
   const plugins =

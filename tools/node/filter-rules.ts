@@ -5,10 +5,10 @@ import { foreign } from "./foreign.ts"
 
 /** A rule, or an element of a set, that names an attachment. */
 export interface OwnedRule {
-  /** "ip cni_masquerade containers", "ip nat POSTROUTING" */
+  /** The family, table, and chain or set: "ip cni_masquerade containers", "ip nat POSTROUTING". */
   readonly place: string
   readonly backend: "nftables" | "iptables"
-  /** "network/container/interface", or the reference suite's comment. */
+  /** "network/container/interface", or the comment of the reference suite. */
   readonly owner: string
 }
 
@@ -18,10 +18,10 @@ export interface FilterRules {
   readonly ports: readonly PortRule[]
 }
 
-/** Tables of either suite. In the table of the reference suite's portmap, a comment names only the container. */
+/** Names of tables of both suites. In a table of the reference suite's portmap, a comment names only the container. */
 const OUR_TABLES = /^cni_/
 const UPSTREAM_PORTS = "cni_hostport"
-/** Chains of containers in iptables of either suite, and the chains that jump to them. */
+/** iptables chains of containers, for both suites, and the chains that jump to them. */
 export const containerChains = { chains: /^CNI-/, parents: ["POSTROUTING", "CNI-HOSTPORT-DNAT"] }
 
 /** Reads the rules of both packet filters that name an attachment. Throws `EPERM` without CAP_NET_ADMIN. */
@@ -44,8 +44,8 @@ export function readOwnedRules(): FilterRules {
 }
 
 /**
- * Returns the owner of a rule: "network/container/interface", or the reference suite's shorter name. Returns undefined
- * for a comment that names no attachment.
+ * Returns the owner in a rule's comment: "network/container/interface", or the reference suite's shorter form. Returns
+ * undefined for a comment that names no attachment.
  */
 function ownerIn(table: string, text: string): string | undefined {
   const comment = foreign(text)
@@ -54,7 +54,7 @@ function ownerIn(table: string, text: string): string | undefined {
     /^[0-9a-f]{16}-[0-9a-f]{16}, net: (.*), if: (.*), id: (.*)$/.exec(comment) ?? []
   if (network !== undefined) return `${network}/${containerId}/${ifName}`
   if (comment.includes('name: "')) return comment
-  const blank = comment.indexOf(" ") // a path may follow it
+  const blank = comment.indexOf(" ") // a path may follow the owner
   const mark = blank === -1 ? comment : comment.slice(0, blank)
   const last = mark.lastIndexOf("/")
   const first = mark.indexOf("/")

@@ -9,16 +9,15 @@ const HIDDEN =
   /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]/g
 
 /**
- * Escapes text from outside this suite when it is read: names of interfaces, processes and pods, and content of files.
- * Replaces each character that could forge a line, a color, a table cell or a text direction with its escape, such as
- * `\u001b`.
+ * Escapes text from outside of this suite: names of interfaces, processes and pods, and content of files. Replaces each
+ * character that could forge a line, a color, a table cell or a text direction with its escape, such as `\u001b`.
  */
 export function foreign(text: string): string {
-  if (text.search(HIDDEN) === -1) return text // nearly all: a replacement takes longer
+  if (text.search(HIDDEN) === -1) return text // true for nearly all texts, and faster than a replacement
   return text.replace(HIDDEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
-/** Escapes all texts in a value, keys included. Returns the same object if it has no such characters. */
+/** Escapes all texts in a value, including keys. Returns the same object if it contains no such characters. */
 export function foreignValue<T extends JsonValue>(value: T): T {
   if (typeof value === "string") return foreign(value) as T
   if (Array.isArray(value)) {

@@ -24,28 +24,31 @@ import { type HostIpsec, readHostIpsec } from "./ipsec.ts"
 import type { NodeLink } from "./links.ts"
 import { askOwnRoute, newWait } from "./own-routes.ts"
 
-/** The host's routing toward containers, by all tables and rules. */
+/** The host's routing toward containers, according to all of its tables and rules. */
 export interface HostTables {
   /** The rules other than the three default rules of every namespace. */
   readonly rules: readonly Rule[]
-  /** The families in which no rule looks up the main table. */
+  /** The families in which no policy rule looks up the main table. */
   readonly withoutMain: readonly Family[]
   /** The routes of the tables that these rules look up. */
   readonly routes: readonly ListedRoute[]
   /** Permanent entries, and entries of neighbors that did not answer. */
   readonly neighbours: readonly Neighbour[]
-  /** The kernel's route for each address, or the reason why it has none. */
+  /** The kernel's route to each address, or the reason why it has no route. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
   /** The indexes of bridges that do not accept frames for their own MAC. */
   readonly deafBridges: ReadonlySet<number>
   /**
-   * Entries of these bridges' forwarding databases that do not age, by bridge index. Empty for a database that is too
-   * long to read.
+   * Entries of these bridges' forwarding databases that do not age, by bridge index. Lacks bridges whose database is
+   * too long to read.
    */
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
   /** The limits of the neighbor tables, which all namespaces share, and whether they were reached. */
   readonly neighbourTables: readonly NeighbourTable[]
-  /** The number of the host's own entries that count toward the limit, by family. Permanent entries do not count. */
+  /**
+   * The number of the host's own neighbor entries that count toward the limit, by family. Permanent entries do not
+   * count.
+   */
   readonly countedNeighbours: ReadonlyMap<Family, number>
   readonly ipsec: HostIpsec
 }
@@ -53,8 +56,8 @@ export interface HostTables {
 const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 
 /**
- * Reads the host's route to each address, and whether each bridge's forwarding database has its own MAC, with one
- * request each. Throws `NetlinkError`.
+ * Reads the host's route to each address, and whether each bridge's forwarding database contains the bridge's own MAC.
+ * Sends one request for each. Throws `NetlinkError`.
  */
 export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
   using host = RouteSocket.open()
@@ -80,16 +83,16 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
 }
 
 /**
- * Returns the number of entries that count toward the kernel's limit. `neigh_alloc` in net/core/neighbour.c does not
- * count permanent ones.
+ * Returns the number of entries that count toward the kernel's limit. Permanent entries do not: `neigh_alloc` in
+ * net/core/neighbour.c.
  */
 export function countedOf(neighbours: readonly Neighbour[], family: Family): number {
   return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
 
 /**
- * Whether a bridge's forwarding database lacks its own MAC as a local entry. Always false before kernel 5.0, which
- * cannot answer.
+ * Reports whether a bridge's forwarding database lacks the bridge's own MAC as a local entry. Always false before
+ * kernel 5.0, which has no such request.
  */
 function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   const entry = unlessErrno(
@@ -102,8 +105,8 @@ function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
 }
 
 /**
- * The maximum of datagrams to read from one forwarding database. Containers extend it with the MACs that they send
- * from.
+ * The maximum number of datagrams to read from one forwarding database. A container can add entries by sending from
+ * many MACs.
  */
 const DATAGRAMS = 64
 

@@ -3,10 +3,10 @@ import { findNsid, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { Netns } from "../../pkg/netns/mod.ts"
 import type { NodeLink } from "./links.ts"
 
-/** Finds a process in the namespace of a link's peer; `undefined` when no process is visible. */
+/** Returns a process in the namespace of a link's peer, or `undefined` if no such process is visible. */
 export type FindInhabitant = (link: Pick<NodeLink, "nsid" | "peerNsid">) => number | undefined
 
-/** Creates such a function. The first call reads all processes. Never throws. */
+/** Creates a `FindInhabitant`. Its first call reads all processes. It never throws. */
 export function inhabitants(): FindInhabitant {
   let processes: ReadonlyMap<number, number> | undefined
   return ({ nsid, peerNsid }) => {
@@ -32,7 +32,7 @@ function processesByNsid(): Map<number, number> {
       if (nsid !== undefined) found.set(nsid, Number(pid))
     }
   } catch {
-    // Without permission, a namespace without a path counts as deleted, as it does for runtimes.
+    // Without permission to read processes, a namespace without a path counts as deleted, as in runtimes.
   }
   return found
 }

@@ -25,46 +25,49 @@ import { foreign } from "./foreign.ts"
 import { askOwnRoute, newWait, type Wait } from "./own-routes.ts"
 import { type FilterView, readBaseChains } from "./packet-filter.ts"
 
-/** The present state of the namespace of one or more attachments. A list is undefined if it was too long to read. */
+/** The present state of a namespace with one or more attachments. A list is undefined if it was too long to read. */
 export interface Inside {
   readonly path: string
-  /** The namespace's inode. Two paths may be the same namespace. */
+  /** The namespace's inode. Two paths may lead to the same namespace. */
   readonly inode: bigint
   readonly links: readonly BriefLink[] | undefined
   readonly addresses: readonly Address[] | undefined
   readonly rules: readonly Rule[] | undefined
-  /** Routes of the main table, and of all tables if rules look up others. */
+  /** Routes of the main table, or of all tables if policy rules look up other tables. */
   readonly routes: readonly ListedRoute[] | undefined
   /** Permanent entries, and entries of neighbors that did not answer. */
   readonly neighbours: readonly Neighbour[] | undefined
-  /** The namespace's routes to its attachments' addresses, keyed as the attachments have them. */
+  /** The namespace's routes to its own addresses, by the text of the address in the attachments. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
-  /** The base chains of its own packet filter with their rules. Undefined without any, or if they are unreadable. */
+  /**
+   * The base chains of the namespace's packet filter, with their rules. Undefined if it has none or they are
+   * unreadable.
+   */
   readonly filter: FilterView | undefined
-  /** The requested values below /proc/sys by path, if the kernel has them. */
+  /** The requested values below /proc/sys, by path. Lacks values that the kernel does not have. */
   readonly settings: ReadonlyMap<string, string>
-  /** The lists that were too long to read. */
+  /** The names of the lists that were too long to read. */
   readonly notWhole: readonly string[]
 }
 
-/** A namespace that could not be read, and why. */
+/** A namespace that could not be read, and the reason. */
 export interface NotInside {
   readonly path: string
   readonly reason: string
 }
 
 /**
- * The maximum of datagrams to read from one namespace, of up to 32 KiB each: about 20 links or 400 routes each. A usual
- * container needs about twenty. The limit keeps one container's long lists from delaying the others.
+ * The maximum number of datagrams to read from one namespace. Each has up to 32 KiB: about 20 links or 400 routes. A
+ * usual container needs about twenty. With this limit, the long lists of one container cannot delay the others.
  */
 const DATAGRAMS = 128
 
-/** The neighbor states in the report. */
+/** The neighbor states that doctor evaluates. */
 export const TOLD_NEIGHBOURS = NeighbourState.Permanent | NeighbourState.Failed
 
 /**
  * Reads links, addresses, rules, routes and neighbors of a namespace, like `ip -n` and `nft list chains`. Returns
- * `undefined` if the namespace no longer exists or is the thread's own. Never throws: the result reports unreadable
+ * `undefined` if the namespace no longer exists or is the thread's own. Never throws: the result names unreadable
  * parts.
  */
 function readInside(
@@ -94,8 +97,8 @@ function readInside(
 }
 
 /**
- * Reads the namespaces of living attachments, each once, by path. Also reads the settings below /proc/sys that
- * `settingsOf` names for their attachments.
+ * Reads the namespace of each living attachment once, and returns them by path. Also reads the settings below /proc/sys
+ * that `settingsOf` returns for the attachments.
  */
 export function readInsides(
   attachments: readonly NodeAttachment[],
@@ -173,14 +176,14 @@ function named(link: BriefLink): BriefLink {
   return name === link.name ? link : { ...link, name }
 }
 
-/** The priorities of the default rules of every namespace: local, main, default. */
+/** The priorities and tables of the default rules of every namespace: local, main, default. */
 const usual: ReadonlyMap<number, number> = new Map([
   [0, 255],
   [32766, 254],
   [32767, 253],
 ])
 
-/** Returns the families that have rules but no rule for the main table, as after `ip rule flush`. */
+/** Returns the families that have rules, but no rule for the main table, as after `ip rule flush`. */
 export function familiesWithoutMain(rules: readonly Rule[]): Family[] {
   const families = [...new Set(rules.map(({ family }) => family))]
   return families.filter((family) => !rules.some((rule) => rule.family === family && rule.table === RT_TABLE_MAIN))
@@ -192,8 +195,8 @@ export function isUsual({ priority = 0, table, src, dst, inputInterface, outputI
 }
 
 /**
- * Whether a program in a namespace reads all frames of an interface through a packet socket. gVisor and virtual
- * machines in a container do so, and own the interface's addresses. False if unreadable.
+ * Reports whether a program in a namespace reads all frames of an interface through a packet socket. gVisor and virtual
+ * machines in containers do so, and use the interface's addresses themselves. False if unreadable.
  */
 export function takesFrames(path: string, index: number): boolean {
   try {
@@ -203,7 +206,7 @@ export function takesFrames(path: string, index: number): boolean {
       .trim()
       .split("\n")
       .slice(1)
-    return rows.some((row) => Number(row.trim().split(/\s+/)[4]) === index) // sk RefCnt Type Proto Iface R Rmem User Inode
+    return rows.some((row) => Number(row.trim().split(/\s+/)[4]) === index) // the columns are sk, RefCnt, Type, Proto, Iface, R, Rmem, User, Inode
   } catch {
     return false
   }

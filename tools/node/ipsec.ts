@@ -2,7 +2,7 @@ import { readTextFile } from "../../pkg/libc/mod.ts"
 import { type Ipsec, type IpsecDirection, type IpsecPolicy, readIpsec } from "../../pkg/netlink/mod.ts"
 import { AF_INET, type Cidr, contains, familyOf, formatCidr } from "../../pkg/types/mod.ts"
 
-/** The host's IPsec policies, and whether a daemon creates states on demand. */
+/** The host's IPsec policies, and whether a daemon creates missing states on demand. */
 export interface HostIpsec extends Ipsec {
   readonly hasDaemon: boolean
 }
@@ -15,22 +15,22 @@ export function readHostIpsec(): HostIpsec {
   return { ...ipsec, hasDaemon: ipsec.policies.some(({ templates }) => templates.length > 0) && hasListener() }
 }
 
-/** NETLINK_XFRM, and the group that receives requests for missing states: XFRMNLGRP_ACQUIRE, <linux/xfrm.h>. */
+/** NETLINK_XFRM, and the multicast group of requests for missing states: XFRMNLGRP_ACQUIRE, <linux/xfrm.h>. */
 const NETLINK_XFRM = 6
 const ACQUIRE_GROUP = 1
 
-/** Whether a socket of this namespace receives requests for missing states, like strongSwan's. */
+/** Reports whether a program in this namespace, such as strongSwan, receives requests for missing states. */
 function hasListener(): boolean {
   const rows = readTextFile("/proc/thread-self/net/netlink").trim().split("\n").slice(1)
   return rows.some((row) => {
-    const [, protocol, , groups = "0"] = row.trim().split(/\s+/) // sk Eth Pid Groups …
+    const [, protocol, , groups = "0"] = row.trim().split(/\s+/) // the columns are sk, Eth, Pid, Groups and others
     return Number(protocol) === NETLINK_XFRM && (Number.parseInt(groups, 16) & ACQUIRE_GROUP) !== 0
   })
 }
 
 /**
- * Returns the reason why a policy drops plain packets: it blocks, or it requires a state that does not exist and that
- * no daemon creates.
+ * Returns the reason why a policy drops plain packets: it blocks them, or it requires a state that does not exist and
+ * that no daemon creates.
  */
 export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ipsec: HostIpsec): string | undefined {
   if (isBlocking) return "blocks them"
@@ -48,7 +48,7 @@ export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ip
   return ipsec.hasDaemon || asked.every(isThere) ? undefined : "requires an IPsec state that does not exist"
 }
 
-/** A policy. The default of a direction matches all other packets. */
+/** A policy that may match a packet. The default policy of a direction matches all packets that no other matches. */
 export interface FoundPolicy {
   readonly policy: IpsecPolicy
   readonly isDefault: boolean
@@ -74,7 +74,7 @@ export function describePolicy({ policy: { src, dst, direction }, isDefault }: F
   return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
 }
 
-/** Returns the first policy for a packet. Skips policies for a single protocol, port or mark. */
+/** Returns the first policy that matches a packet. Skips policies for a single protocol, port or mark. */
 export function findPolicy(
   ipsec: Ipsec,
   { direction, source, destination }: { direction: IpsecDirection; source: Uint8Array; destination: Uint8Array },

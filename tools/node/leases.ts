@@ -14,26 +14,26 @@ import {
 import { basename, findStat, isDirectory, isRegularFile, join, readEntries, unlessErrno } from "../../pkg/libc/mod.ts"
 import type { NetworkFile } from "./networks.ts"
 
-/** The addresses that host-local leases in one network. */
+/** The addresses that host-local leases to containers of one network. */
 export interface LeaseStore {
   readonly network: string
   readonly directory: string
   readonly leases: readonly Lease[]
-  /** The range sets of the network's configuration; empty without a configuration. */
+  /** The range sets in the network's configuration. Empty without a configuration. */
   readonly rangeSets: readonly RangeUse[]
-  /** Names in the store that should be host-local's files or directory and are of another type. */
+  /** Entries with names of host-local's files or directory, but of another file type. */
   readonly broken: readonly BrokenName[]
 }
 
-/** A name of a store with the wrong file type. */
+/** An entry of a store with the wrong file type. */
 export interface BrokenName {
   readonly path: string
   readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a dangling link"
 }
 
-/** The use of a range set. */
+/** The number of used addresses in a range set. */
 export interface RangeUse {
-  /** "10.22.0.1-10.22.255.254" */
+  /** The ranges as text, such as "10.22.0.1-10.22.255.254". */
   readonly ranges: string
   readonly set: HostLocalConfig["rangeSets"][number]
   readonly used: number
@@ -41,7 +41,7 @@ export interface RangeUse {
   readonly total: bigint
 }
 
-/** Reads the stores in `dataDir`, and those in other directories of networks. Throws `SyscallError`. */
+/** Reads the stores in `dataDir`, and those that networks have in other directories. Throws `SyscallError`. */
 export function readStores(dataDir: string, networks: readonly NetworkFile[]): LeaseStore[] {
   const directories = new Map<string, HostLocalConfig["rangeSets"]>()
   for (const config of networks.flatMap(({ pools }) => pools)) {
@@ -60,7 +60,7 @@ function readStore(directory: string, sets: HostLocalConfig["rangeSets"]): Lease
   return { network: basename(directory), directory, leases, rangeSets, broken: brokenNames(directory) }
 }
 
-/** The files of host-local other than leases. */
+/** Names of host-local's files that are not leases. */
 const OWN_FILES = /^(lock|last_reserved_ip\.\d+)$/
 const INDEX = ".index"
 
@@ -81,10 +81,10 @@ function brokenNames(directory: string): BrokenName[] {
   ]
 }
 
-/** The directory of files that are not yet renamed to an address. */
+/** The directory in which files are written before they are renamed to an address. */
 const DRAFTS = "new"
 
-/** Returns the names of entries that are not, or may not be, regular files. A store has thousands of files. */
+/** Returns the names of entries that are not known to be regular files. A store has thousands of regular files. */
 function namesIn(directory: string): string[] {
   const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
   return entries.flatMap(({ name, isFile }) => (isFile ? [] : [name]))
@@ -98,7 +98,7 @@ function kindOf(path: string): BrokenName["kind"] | undefined {
   return isRegularFile(found) ? "a file" : "a FIFO, a socket or a device"
 }
 
-/** Returns a file reader that reads each file once, so that repeated reads see the same moment. */
+/** Returns a file reader that reads the state of each file once, so that all uses see the same moment. */
 function lookedAtOnce(): Files {
   const stats = new Map<string, ReturnType<Files["stat"]>>()
   return { ...kernelFiles, stat: (path) => stats.getOrInsertComputed(path, kernelFiles.stat) }

@@ -20,7 +20,7 @@ import {
 import { type Cidr, formatCidr, formatIp } from "../../pkg/types/mod.ts"
 import { foreign } from "./foreign.ts"
 
-/** The counters of a link, as its namespace sees them. */
+/** The traffic counters of a link, as its namespace sees them. */
 export interface Counters {
   readonly received: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
   readonly sent: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
@@ -30,35 +30,35 @@ export interface Counters {
 export interface NodeLink {
   readonly index: number
   readonly name: string
-  /** "veth", "bridge", …; "" for devices that netlink did not create. */
+  /** "veth", "bridge" and so on. "" for a device that was not created through netlink. */
   readonly kind: string
-  /** The nsid of the container's namespace that contains it. Undefined on the host. */
+  /** The nsid of the container's namespace in which the link is. Undefined on the host. */
   readonly nsid?: number
   readonly mac: string
   readonly mtu: number
   readonly isUp: boolean
-  /** Whether ARP is off. */
+  /** Whether the link has ARP switched off. */
   readonly isWithoutArp?: boolean
-  /** RFC 2863: "up", "down", "lowerlayerdown", … */
+  /** The operational state, RFC 2863: "up", "down", "lowerlayerdown" and others. */
   readonly state: string
   readonly alias?: string
-  /** The index of its bridge or bond. */
+  /** The index of the link's bridge or bond. */
   readonly master?: number
-  /** The index of a veth's peer, or of the lower device of a VLAN or macvlan, in the namespace of `peerNsid`. */
+  /** The index of the veth's peer, or of the lower device of a VLAN or macvlan. The namespace is that of `peerNsid`. */
   readonly peer?: number
-  /** The nsid of the peer's namespace. Undefined for the link's own namespace. */
+  /** The nsid of the peer's namespace. Undefined if the peer is in the link's own namespace. */
   readonly peerNsid?: number
   readonly vlanId?: number
   /**
-   * The settings of a bridge port: its state (3 is forwarding), whether it is isolated, whether it has hairpin mode,
-   * and the other enabled settings of `bridge link set` by name.
+   * The settings of a bridge port: its state (3 is forwarding), isolation, hairpin mode, and other settings of `bridge
+   * link set` by name.
    */
   readonly port?:
     | {
         readonly state: number
         readonly isIsolated: boolean
         readonly isHairpin: boolean
-        /** Undefined for a setting that the kernel lacks. */
+        /** The value is undefined for a setting that the kernel does not have. */
         readonly settings: Readonly<Partial<Record<PortSetting, boolean>>>
       }
     | undefined
@@ -68,9 +68,9 @@ export interface NodeLink {
   readonly hasStp?: boolean
   /** The attached XDP program. `mode` is the keyword of `ip link set`. */
   readonly xdp?: { readonly mode: string; readonly id: number } | undefined
-  /** With prefix length. Only for links on the host. */
+  /** The addresses with prefix length. Read only for links on the host. */
   readonly addresses: readonly string[]
-  /** Whether it has an address from a router advertisement. */
+  /** Whether the link has an address from a router advertisement. */
   readonly isAutoconfigured?: boolean
   readonly counters?: Counters | undefined
 }
@@ -80,22 +80,22 @@ export type PortSetting = "learning" | "flood" | "bcast_flood" | "mcast_flood" |
 
 /** A route of the host's main table. */
 export interface NodeRoute {
-  /** "default", or with prefix length. */
+  /** The destination: "default", or a network with prefix length. */
   readonly dst: string
   readonly gateway?: string
   readonly dev?: string
   /** The next hops of a multipath route. */
   readonly nextHops?: readonly NextHop[]
   readonly metric?: number
-  /** Whether it drops packets: a blackhole, unreachable or prohibited route. */
+  /** Whether the route drops packets: its type is blackhole, unreachable or prohibit. */
   readonly isClosed?: boolean
-  /** RTPROT_*: 2 is the kernel's own route for the subnet of an address. */
+  /** RTPROT_*: 2 is the kernel's own route to the subnet of an address. */
   readonly protocol: number
 }
 
 /**
- * Route types that drop packets (RTN_*, <linux/rtnetlink.h>) and the same actions of rules (FR_ACT_*,
- * <linux/fib_rules.h>), by the keywords of `ip`.
+ * Route types that drop packets (RTN_*, <linux/rtnetlink.h>) and rule actions with the same numbers (FR_ACT_*,
+ * <linux/fib_rules.h>), with their keywords in `ip`.
  */
 export const CLOSED: ReadonlyMap<number, string> = new Map([
   [6, "blackhole"],
@@ -105,15 +105,15 @@ export const CLOSED: ReadonlyMap<number, string> = new Map([
 
 /** IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID of IFLA_XDP, <linux/if_link.h> */
 const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
-/** `XDP_ATTACHED_*`. Several modes at once have no keyword. */
+/** The keywords of `XDP_ATTACHED_*` in `ip link`. Several modes at once have no keyword of their own. */
 const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
 
-/** The read part of struct rtnl_link_stats64, <linux/if_link.h>. */
+/** The size of the part of struct rtnl_link_stats64 that is read; <linux/if_link.h>. */
 const STATS64_SIZE = 64
 
 /**
- * Reads the links of the host, and of namespaces that have an nsid on the host and no veth end there. Throws
- * `NetlinkError`.
+ * Reads the links of the host. Also reads the links of namespaces that have an nsid on the host and no veth end there.
+ * Throws `NetlinkError`.
  */
 export function readLinks(): NodeLink[] {
   using host = RouteSocket.open()
@@ -127,7 +127,7 @@ export function readLinks(): NodeLink[] {
     const described = describeLink(link, undefined, addresses.get(link.index))
     return autoconfigured.has(link.index) ? Object.assign(described, { isAutoconfigured: true }) : described
   })
-  const known = new Set(own.map(({ peerNsid }) => peerNsid)) // one request for each of the others
+  const known = new Set(own.map(({ peerNsid }) => peerNsid)) // other namespaces need one request each
   const others = listNsids(host).filter((nsid) => !known.has(nsid))
   const inside = others.flatMap((nsid) =>
     listBriefLinks(host, nsid).flatMap((link) => (link.kind === "" ? [] : describeLink(link, nsid))),
@@ -136,8 +136,8 @@ export function readLinks(): NodeLink[] {
 }
 
 /**
- * Describes a link. Address texts, counters, the XDP program and port settings are computed on first use, because they
- * are most of the work.
+ * Describes a link. Computes address texts, counters, the XDP program and port settings on first use, because they are
+ * most of the work.
  */
 function describeLink(link: BriefLink, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
   const { index, kind, mac, mtu, flags, attributes } = link
@@ -215,7 +215,10 @@ function countersOf({ attributes: { statistics: payload } }: BriefLink): Counter
   }
 }
 
-/** Reads the routes of the host's main table in both families, with the names of these links. Throws `NetlinkError`. */
+/**
+ * Reads the routes of the host's main table in both families. Interfaces get their names from `links`. Throws
+ * `NetlinkError`.
+ */
 export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))

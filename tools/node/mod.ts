@@ -1,6 +1,6 @@
 /**
- * Reads a node as one typed value: its networks, the runtime's cache, host-local's store, links, addresses, routes and
- * packet filter rules with their owners. Joins them to attachments. Changes nothing.
+ * Reads a node as one typed value: its networks, the runtime's cache, host-local's store, links, addresses, routes, and
+ * packet filter rules with their owners. Joins the records of each attachment. Changes nothing.
  *
  * @example
  * const node = readNode({ confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"], cacheDir: "/var/lib/cni", dataDir })

@@ -12,16 +12,16 @@ import {
 import { foreign } from "./foreign.ts"
 import { foreignNetwork } from "./recorded.ts"
 
-/** A file of the configuration directory: its network, or the reason why it is unusable. */
+/** A file of the configuration directory, with its network or the reason why it is unusable. */
 export interface NetworkFile {
   readonly file: string
   readonly network?: Network
   readonly error?: string
-  /** The range sets of host-local; empty for a network without host-local. */
+  /** The configurations of host-local. Empty for a network without host-local. */
   readonly pools: readonly HostLocalConfig[]
 }
 
-/** Reads the networks of a directory in the order in which runtimes search it. Throws code 5. */
+/** Reads the networks of a directory in the order in which runtimes search it. Throws a `CniError` with code 5. */
 export function readNetworks(confDir: string): NetworkFile[] {
   return networkFiles(confDir).map((file): NetworkFile => {
     try {

@@ -10,7 +10,7 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { sameBytes } from "../../pkg/types/mod.ts"
 
-/** The time that is left for local routes to appear, in milliseconds. One run of doctor shares it. */
+/** The remaining wait for local routes to appear, in milliseconds. All requests of a run share it. */
 export interface Wait {
   leftMs: number
 }
@@ -20,9 +20,9 @@ export const newWait = (): Wait => ({ leftMs: 1000 })
 const PAUSE_MS = 20
 
 /**
- * Returns the kernel's route to an address, like `ip route get`. The kernel adds the local route of an IPv6 address in
- * a work queue, after the address itself (`addrconf_dad_work`). So an address of `own` without a local route is
- * requested again until the wait is over.
+ * Returns the kernel's route to an address, like `ip route get`. The kernel adds the local route of an IPv6 address
+ * after the address itself, in a work queue (`addrconf_dad_work`). For an address of `own` without a local route,
+ * repeats the request until the wait is over.
  */
 export function askOwnRoute(
   route: RouteSocket,

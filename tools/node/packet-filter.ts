@@ -10,7 +10,7 @@ import {
   type Table,
 } from "../../pkg/nftables/mod.ts"
 
-/** All rules of nf_tables, including those of `iptables-nft`. Rules of legacy iptables are not included. */
+/** All rules of nf_tables, including those of `iptables-nft`. Does not include rules of legacy iptables. */
 export interface FilterView {
   readonly bases: readonly BaseChain[]
   readonly rules: readonly FoundRule[]
@@ -40,9 +40,9 @@ export function readPacketFilter(): FilterView | undefined {
 }
 
 /**
- * Reads the base chains of a namespace with their own rules, without dormant tables and without jump targets. Returns
- * undefined without tables, as in most containers, after one request. Throws `NetlinkError`, and `ETIME` when the
- * socket's budget is exhausted.
+ * Reads the base chains of a namespace with their own rules. Does not read dormant tables and chains that rules jump
+ * to. Returns undefined after one request if no table exists, as in most containers. Throws `NetlinkError`, and `ETIME`
+ * when the socket's budget is exhausted.
  */
 export function readBaseChains(socket: Netfilter): FilterView | undefined {
   if (listTables(socket).length === 0) return undefined
@@ -51,14 +51,14 @@ export function readBaseChains(socket: Netfilter): FilterView | undefined {
   return { bases: awake, rules: awake.flatMap((base) => listRules(socket, base)) }
 }
 
-/** `enum nft_verdicts`, as encoded in messages. */
+/** `enum nft_verdicts`, as messages encode it. */
 const DROP = 0
 const ACCEPT = 1
 const GOTO = -4 >>> 0
 
 /**
- * Returns the verdict of a rule. Returns undefined for a rule without one, for one that returns, and for an extension
- * as target.
+ * Returns the verdict of a rule. Returns undefined for a rule without a verdict, for `return`, and for an iptables
+ * extension as target.
  */
 export function verdictOf({
   expressions,

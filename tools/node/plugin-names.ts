@@ -6,8 +6,8 @@ import { describedPlugins } from "../../suite/plugins.ts"
 export type NameOf = (type: string) => string
 
 /**
- * Names plugins by the content of their files, because bridge may be installed as `cnv-bridge`. A type without a file
- * of this suite in the directories keeps its name. Reads each file once.
+ * Returns a function that names plugins by the content of their files, because bridge may be installed as `cnv-bridge`.
+ * A type without a file of this suite in the directories keeps its name. Reads each file once.
  */
 export function namesOfFiles(binDirs: readonly string[]): NameOf {
   const names = new Map<string, string>(describedPlugins.map(({ name }) => [name, name]))
@@ -18,7 +18,7 @@ function nameOfFile(type: string, binDirs: readonly string[]): string | undefine
   try {
     return findPluginName(requirePlugin(type, binDirs.join(":")))
   } catch (error) {
-    if (isCniError(error)) return undefined // another finding reports that it is missing
+    if (isCniError(error)) return undefined // another finding reports the missing file
     throw error
   }
 }

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject, member } from "../../pkg/types/mod.ts"
 import { foreign } from "./foreign.ts"
 import { type RecordedNetwork, recordedPlugins } from "./recorded.ts"
 
-/** A record of an ADD. */
+/** A record of an ADD, with its parsed network if it was read with others. */
 type Cached = CachedAttachment & { readonly recorded?: RecordedNetwork }
 
 /** A port mapping that the runtime requested. */
@@ -15,14 +15,14 @@ export interface AskedMapping {
 }
 
 /**
- * Returns the ports that ADD had to map. A chain without portmap maps none, although runtimes pass the same values to
- * it. In Multus's chain a delegate has portmap, and the delegate has its own record.
+ * Returns the port mappings that the ADD had to publish. A network without portmap publishes none, although runtimes
+ * record the values. With Multus, the delegate with portmap has its own record.
  */
 export function askedMappings(cached: Cached): AskedMapping[] {
   const { portMappings } = cached.capabilityArgs
   if (!Array.isArray(portMappings) || !recordedPlugins(cached)?.some(({ type }) => type === "portmap")) return []
   return portMappings.filter(isJsonObject).flatMap((mapping) => {
-    // containerd writes the names of Go's fields: "HostPort".
+    // containerd writes the names of Go's fields, such as "HostPort".
     const hostPort = Number(member(mapping, "hostPort"))
     const [protocol, hostIp] = [member(mapping, "protocol"), member(mapping, "hostIP")]
     if (!(hostPort > 0)) return []
@@ -45,12 +45,12 @@ export function askedPorts(cached: Cached | undefined): string[] {
   )
 }
 
-/** Returns the host's address, port and protocol of "203.0.113.1:8080→80/tcp": "203.0.113.1:8080/tcp". */
+/** Returns the host's part of a port: "203.0.113.1:8080/tcp" for "203.0.113.1:8080→80/tcp". */
 export function hostPart(port: string): string {
   return port.replace(/→\d+/, "")
 }
 
-/** Returns a port as an object. */
+/** Returns a port such as "8080→80/tcp" as an object. */
 export function portAsJson(port: string): JsonObject {
   const [, hostIP, hostPort, containerPort, protocol = ""] = /^(?:\[?(.*?)\]?:)?(\d+)→(\d+)\/(.+)$/.exec(port) ?? []
   return {

@@ -15,13 +15,13 @@ export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
-  /** The runtime's cache. Other caches may be below it (`cacheDirs`). */
+  /** The runtime's cache. Other caches may be in directories below it (`cacheDirs`). */
   readonly cacheDir: string
-  /** host-local's directory for networks that have no `dataDir`, or whose configuration no longer exists. */
+  /** host-local's directory for networks that set no `dataDir`, or whose configuration no longer exists. */
   readonly dataDir: string
 }
 
-/** An unreadable part of the node, and the reason. An empty list would be a wrong answer. */
+/** A part of the node that could not be read, and the reason. Without this, an empty list would mislead. */
 export interface Unread {
   readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
   readonly reason: string
@@ -30,16 +30,16 @@ export interface Unread {
 /** An attachment in a cache. */
 export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
-  /** The cache that contains it. */
+  /** The cache that contains the entry. */
   readonly cacheDir?: string
-  /** The network at the time of ADD. Entries with the same configuration share one value. */
+  /** The network at the time of the ADD. Entries with the same configuration share one value. */
   readonly recorded?: RecordedNetwork
 }
 
 /**
- * Returns the caches of a node: the runtime's, and every directory below it with a subdirectory `results`. Programs
- * that attach containers themselves have caches there: Multus in `multus`, the SDK of Firecracker in one directory per
- * machine.
+ * Returns the caches of a node: the runtime's, and each directory below it that contains a directory `results`.
+ * Programs that attach containers themselves have caches there: Multus in `multus`, Firecracker's SDK in one directory
+ * per machine.
  */
 export function cacheDirs(cacheDir: string): string[] {
   const others = entriesOf(cacheDir).filter(
@@ -50,8 +50,8 @@ export function cacheDirs(cacheDir: string): string[] {
 }
 
 /**
- * Directories below the runtime's cache that are not caches: its own results, and host-local's leases, where a network
- * may be named "results".
+ * Directories below the runtime's cache that are not caches. One has the runtime's own results, the other has
+ * host-local's leases, where a network may be named "results".
  */
 const NO_CACHES = ["results", "networks"]
 
@@ -59,7 +59,7 @@ function entriesOf(directory: string) {
   try {
     return readEntries(directory)
   } catch {
-    return [] // the reader of the cache itself reports why
+    return [] // reading the cache itself reports the reason
   }
 }
 
@@ -71,15 +71,15 @@ function isDirectoryAt(path: string): boolean {
 /** The state of a node at one moment. */
 export interface Node {
   readonly places: NodePlaces
-  /** Milliseconds since 1970. */
+  /** The time of reading, in milliseconds since 1970. */
   readonly readMs: number
   /** The files of the configuration directory in the order in which runtimes search them. */
   readonly networks: readonly NetworkFile[]
   readonly cache: readonly CacheEntry[]
-  /** Cache files without a record: empty, truncated, or not regular files. */
+  /** Cache files without a valid record: empty, truncated, or not regular files. */
   readonly brokenRecords?: readonly string[]
   readonly stores: readonly LeaseStore[]
-  /** The links of the host's namespace, and of namespaces without a veth end on the host. */
+  /** The links of the host, and of namespaces without a veth end on the host. */
   readonly links: readonly NodeLink[]
   readonly routes: readonly NodeRoute[]
   readonly rules: FilterRules
@@ -87,8 +87,8 @@ export interface Node {
 }
 
 /**
- * Reads a node. Never throws for an unreadable part: `unread` reports it. Without `hasRoutes` it does not read routes,
- * for commands that do not need them.
+ * Reads a node. Never throws for an unreadable part, which `unread` names. Skips routes unless `hasRoutes`, for
+ * commands that do not need them.
  */
 export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   const unread: Unread[] = []
@@ -140,8 +140,8 @@ function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: Cache
 }
 
 /**
- * Returns the names of cache files that contain no JSON. A full disk or a power cut leaves such records; a FIFO is
- * another case. Throws read errors.
+ * Returns the names of cache files that contain no JSON, as after a full disk or a power failure, and of files that are
+ * not regular. Throws read errors.
  */
 export function brokenRecords(cacheDir: string): string[] {
   const broken: string[] = []
@@ -157,7 +157,7 @@ function isBroken(file: string): boolean {
     JSON.parse(readTextFile(file))
     return false
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return false // a DEL removed it since
+    if (isErrno(error, "ENOENT")) return false // a DEL has removed it
     if (error instanceof SyntaxError || isErrno(error, "EINVAL", "ENXIO", "ELOOP", "EISDIR")) return true
     throw error
   }
@@ -168,7 +168,7 @@ function modifiedMs(file: string): number | undefined {
   return found && Number(found.modified / 1_000_000n)
 }
 
-/** Returns the message of an error and its causes. */
+/** Returns the messages of an error and its causes. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const details = "details" in error && typeof error.details === "string" ? `: ${error.details}` : ""

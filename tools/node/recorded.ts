@@ -2,7 +2,7 @@ import { type Network, type NetworkPlugin, parseNetworkList } from "../../pkg/li
 import { foreign, foreignValue } from "./foreign.ts"
 import type { NameOf } from "./plugin-names.ts"
 
-/** The network list that a record has of the ADD. Parsed on first use, because a node has hundreds of equal lists. */
+/** The network list in the record of an ADD. Parsed on first use, because a node has hundreds of equal lists. */
 export class RecordedNetwork {
   readonly #config: Uint8Array
   readonly #nameOf: NameOf
@@ -15,37 +15,37 @@ export class RecordedNetwork {
     this.#nameOf = nameOf
   }
 
-  /** The network. Undefined if it is unreadable. */
+  /** The parsed network. Undefined if the record is unreadable. */
   get network(): Network | undefined {
     if (!this.#read) this.#network = tryParse(this.#config)
     this.#read = true
     return this.#network
   }
 
-  /** The plugins by their own names. Undefined if the network is unreadable. */
+  /** The plugins, with their types replaced by plugin names. Undefined if the network is unreadable. */
   get plugins(): readonly NetworkPlugin[] | undefined {
     this.#plugins ??= this.network?.plugins.map((plugin) => ({ ...plugin, type: this.#nameOf(plugin.type) }))
     return this.#plugins
   }
 }
 
-/** A record of a cache. A record that was read alone has its configuration only as bytes. */
+/** A cache record. A record that was not read together with others has its configuration only as bytes. */
 interface WithNetwork {
   readonly config: Uint8Array
   readonly recorded?: RecordedNetwork
 }
 
-/** Returns the network at the ADD of an attachment, or undefined if unknown. */
+/** Returns the network with which an attachment was added, or undefined if unknown. */
 export function recordedNetwork(cached: WithNetwork | undefined): Network | undefined {
   return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).network
 }
 
-/** Returns the plugins of the network at the ADD of an attachment, or undefined if unknown. */
+/** Returns the plugins with which an attachment was added, or undefined if unknown. */
 export function recordedPlugins(cached: WithNetwork | undefined): readonly NetworkPlugin[] | undefined {
   return cached && (cached.recorded ?? new RecordedNetwork(cached.config)).plugins
 }
 
-/** Returns the network with its types and values escaped. */
+/** Returns the network with types and values of its plugins escaped. */
 export function foreignNetwork<T extends Network>(network: T): T {
   const plugins = network.plugins.map((plugin) => ({
     ...plugin,

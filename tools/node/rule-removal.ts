@@ -7,8 +7,8 @@ import { Failures } from "../../pkg/undo/mod.ts"
 
 /**
  * Deletes the published ports and the masquerade of a deleted container from both packet filters, like DEL of this
- * suite's plugins. Includes rules of the other suite, which have no interface name: `ifName` is then empty. Needs no
- * plugin. Throws `CniError` after all steps.
+ * suite's plugins, but without running a plugin. Also deletes rules of the reference suite, which name no interface:
+ * `ifName` is then empty. Throws `CniError` after all steps.
  */
 export function deleteRulesOf(owner: Owner): void {
   removeRules(
@@ -21,8 +21,8 @@ export function deleteRulesOf(owner: Owner): void {
 }
 
 /**
- * Deletes the rules of `deleteRulesOf` for all attachments to a network except the valid ones, as GC does. Throws
- * `CniError`.
+ * Deletes the rules that `deleteRulesOf` deletes, for all attachments to a network except the valid ones, like GC.
+ * Throws `CniError`.
  */
 export function deleteStaleRules(network: string, valid: readonly Owner[]): void {
   removeRules(

@@ -4,7 +4,7 @@ import { describeFilter } from "./traffic-control.ts"
 
 type Options = Filter["options"]
 
-/** struct tc_gact with an `action`, as `tc -j filter show` has it; <linux/tc_act/tc_gact.h>. */
+/** Encodes struct tc_gact with an action, as `tc -j filter show` prints it; <linux/tc_act/tc_gact.h>. */
 const gact = (action: number) => {
   const options = new Uint8Array(4 + 20)
   options.set([24, 0, 2, 0]) // TCA_GACT_PARMS

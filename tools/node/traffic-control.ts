@@ -13,31 +13,31 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import type { NodeLink } from "./links.ts"
 
-/** A traffic control filter at an interface that drops or redirects packets, or may do so. */
+/** A traffic control filter at an interface that may drop or redirect packets. */
 export interface TrafficFilter {
   readonly link: NodeLink
-  /** The place in `tc filter`: "ingress", "egress", or "parent 1:" below a qdisc. */
+  /** The place as `tc filter` names it: "ingress", "egress", or "parent 1:" for a qdisc. */
   readonly place: string
   readonly filter: Filter
-  /** "decides": a program or a limit. Its drops cannot be predicted. */
+  /** "decides": a program or a limit decides, so drops cannot be predicted. */
   readonly effect: "drops" | "redirects" | "decides"
-  /** Whether it matches every packet of its protocol. */
+  /** Whether the filter matches every packet of its protocol. */
   readonly isForAll: boolean
-  /** The name of the decision: "police", or a program's name. */
+  /** What decides: "police", or the name of a program. */
   readonly by?: string
-  /** The index of the redirect's target link, or 0 for a deleted link. */
+  /** The index of the link to which the filter redirects packets. 0 for a deleted link. */
   readonly target?: number
 }
 
 /**
- * The maximum of datagrams to read of all filters, so that a program that adds filters in a loop does not delay doctor.
- * Containers cannot add filters here.
+ * The maximum number of datagrams to read for all filters. With this limit, a program that adds filters in a loop
+ * cannot delay doctor. Containers cannot add filters here.
  */
 const DATAGRAMS = 4096
 
 /**
- * Reads the filters of the host's links that drop or redirect packets, in the kernel's order, like `tc filter show dev
- * LINK ingress`. Programs attached by a BPF link ("tcx") are not included. Throws `NetlinkError`.
+ * Reads the filters of the host's links that may drop or redirect packets, in the kernel's order, like `tc filter show
+ * dev LINK ingress`. Skips programs that are attached by a BPF link ("tcx"). Throws `NetlinkError`.
  */
 export function readTrafficFilters(links: readonly NodeLink[]): TrafficFilter[] {
   using route = RouteSocket.open(new Budget(0, DATAGRAMS))
@@ -54,7 +54,7 @@ export function readTrafficFilters(links: readonly NodeLink[]): TrafficFilter[] 
   })
 }
 
-/** Returns the places below a qdisc that have filters: tc's words and the parents. */
+/** Returns the places at a qdisc that may have filters: their names in tc and their parent handles. */
 function placesOf(kind: string, handle: number): [string, number][] {
   if (kind === "ingress") return [["ingress", CLSACT_INGRESS]]
   if (kind !== "clsact") return [[`parent ${(handle >>> 16).toString(16)}:`, handle]]
@@ -69,7 +69,7 @@ const DIRECT = 1
 /** `BPF_RET | BPF_K`, <linux/filter.h> */
 const RETURN = 6
 
-/** Returns the effect of a filter on packets, if it drops or redirects them. */
+/** Returns the effect of a filter if it may drop or redirect packets, or none. */
 export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "isForAll" | "by" | "target">[] {
   const { options } = filter
   if (!options) return []
@@ -88,7 +88,10 @@ export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "
   return options.police ? [{ effect: "decides", isForAll, by: "police" }] : []
 }
 
-/** Attributes of flower that are not match keys: the protocol, flags, and hardware counts; `TCA_FLOWER_*`. */
+/**
+ * Attributes of flower that do not restrict the matched packets: the protocol, flags, and hardware counts;
+ * `TCA_FLOWER_*`.
+ */
 const PLAIN_OF_FLOWER: readonly number[] = [8, 22, 86]
 
 function asksNothing({ kind, options, chain }: Filter): boolean {
@@ -99,7 +102,10 @@ function asksNothing({ kind, options, chain }: Filter): boolean {
   return kind === "bpf" && (returnedAlways(options.code) ?? 0) !== 0
 }
 
-/** Returns the constant return value of a classic BPF program of one instruction: struct sock_filter. */
+/**
+ * Returns the value that a classic BPF program always returns, if it consists of one return instruction: struct
+ * sock_filter.
+ */
 function returnedAlways(code: Uint8Array | undefined): number | undefined {
   if (code?.length !== 8 || code[0] !== RETURN) return undefined
   return new DataView(code.buffer, code.byteOffset).getUint32(4, true)

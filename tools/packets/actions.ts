@@ -1,22 +1,22 @@
 import type { Verdict } from "../../pkg/nftables/mod.ts"
 
-/** The action of a rule on a matching packet. */
+/** What a rule does with a matching packet. */
 export type Action =
   | { readonly kind: "accept" | "drop" | "return" }
   | { readonly kind: "jump" | "goto"; readonly chain: string }
   | Mapping
-  /** Hands the packet to a component that this tool does not follow: a queue or a proxy. */
+  /** Hands the packet to a component that this tool does not evaluate: a queue or a proxy. */
   | { readonly kind: "other"; readonly what: string }
 
-/** A change of the connection's destination or source. */
+/** A change of the packet's destination or source by NAT. */
 export interface Mapping {
   readonly kind: "destination" | "source"
-  /** Undefined: unchanged, or unknown. */
+  /** The new address. Undefined if it is unchanged or unknown. */
   readonly ip?: Uint8Array | undefined
   readonly port?: number | undefined
-  /** The source of the address: the rule, the output interface, or the input interface. */
+  /** Where the new address comes from: the rule, the output interface, or the input interface. */
   readonly from: "rule" | "output" | "input"
-  /** Whether the value is one of several, or unknown. */
+  /** Whether the new value is one of several, or unknown. */
   readonly isOpen: boolean
 }
 
@@ -25,21 +25,21 @@ export interface Evaluated<P> {
   /** "perhaps": the rule depends on unknown facts. If it matches, it performs `action`. */
   readonly matches: "yes" | "no" | "perhaps"
   readonly action?: Action | undefined
-  /** The packet after the rule. Expressions may set its mark. */
+  /** The packet after the rule, whose expressions may set its mark. */
   readonly packet: P
   /** The unknown facts that the rule compares, without duplicates. */
   readonly unknown: readonly string[]
-  /** Effects of the rule on the packet that this tool does not follow. */
+  /** Effects of the rule on the packet that this tool does not evaluate. */
   readonly notJudged: readonly string[]
 }
 
 export const DROP: Action = { kind: "drop" }
 
-/** `enum nft_verdicts`, as encoded in messages. */
+/** `enum nft_verdicts`, as messages encode it. */
 const [NF_DROP, NF_ACCEPT, NF_QUEUE] = [0, 1, 3]
 const NFT = { jump: -3 >>> 0, goto: -4 >>> 0, return: -5 >>> 0 } as const
 
-/** Returns the action of a verdict, or undefined to continue. */
+/** Returns the action of a verdict code, or undefined for `continue`. */
 export function actionOf(code: number, chain = ""): Action | undefined {
   if (code === NF_DROP) return DROP
   if (code === NF_ACCEPT) return { kind: "accept" }
@@ -49,7 +49,7 @@ export function actionOf(code: number, chain = ""): Action | undefined {
   return (code & 0xff) === NF_QUEUE ? { kind: "other", what: "queue" } : undefined
 }
 
-/** Returns the action of a map element. */
+/** Returns the action for the verdict of a map element. */
 export function verdictAction(verdict: Verdict): Action {
   if (typeof verdict === "string") return { kind: verdict }
   return "jump" in verdict ? { kind: "jump", chain: verdict.jump } : { kind: "goto", chain: verdict.goto }

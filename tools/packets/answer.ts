@@ -25,7 +25,7 @@ import {
   whyBlockedByIpsec,
 } from "./trip.ts"
 
-/** Ends a packet's path at a container: whether the container accepts it, and the path of the answer. */
+/** Delivers a packet to a container. Evaluates whether the container accepts it, and the path of the answer. */
 export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttachment, what: string): Hop[] {
   const { way, node } = trip
   const { link: end, netns, ifName } = other
@@ -56,7 +56,7 @@ export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttach
   return answer(trip)
 }
 
-/** The hooks for the packets that a container receives, and those for the packets that it sends. */
+/** The hooks for packets that a container receives, and for packets that it sends. */
 export const RECEIVING = ["ingress", "prerouting", "input"] as const
 export const SENDING = ["output", "postrouting", "egress"] as const
 
@@ -104,7 +104,7 @@ function originalOf({ original }: Packet): string {
   return formatPlace(original.destination, original.destinationPort)
 }
 
-/** Returns the answer as the other end sends it. */
+/** Returns the answer to a packet, as its receiver sends it. */
 function reversed({ way }: Trip, arrived: Packet): Packet {
   const isTracked = arrived.tracking !== "untracked"
   if (!isTracked) way.notJudged("filter", "the answer of a connection that is not tracked")
@@ -122,14 +122,14 @@ function reversed({ way }: Trip, arrived: Packet): Packet {
   }
 }
 
-/** Follows the answer to a packet that left the host. It arrives at the interface by which the packet left. */
+/** Evaluates the answer to a packet that left the host. It arrives on the interface through which the packet left. */
 export function answerFromOutside(trip: Trip, left: Packet): Hop[] {
   return answerThroughHost(trip, { ...reversed(trip, left), input: left.output })
 }
 
 /**
- * Follows an answer whose connection the host tracks. The kernel restores the client's address as destination before it
- * chooses the route, and translates the source at the very end.
+ * Evaluates an answer whose connection the host tracks. The kernel restores the client's address as destination before
+ * it chooses the route, and restores the source after the postrouting rules.
  */
 function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   const { way, kernel } = trip
@@ -169,7 +169,7 @@ function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   )
 }
 
-/** Delivers the answer at the interface toward the client. */
+/** Delivers an answer through the interface toward the client. */
 function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string): Hop[] {
   const { way } = trip
   if (!passDevice(trip, "egress", packet.output, packet)) return dropped(trip)
@@ -187,7 +187,7 @@ function giveBack(trip: Trip, packet: Packet, route: ListedRoute, what: string):
   return toPort(trip, packet, client) ? comeBack(trip, client, packet, what) : dropped(trip)
 }
 
-/** Ends an answer in the container that began the connection. */
+/** Delivers an answer to the container that opened the connection. */
 function comeBack(trip: Trip, client: NodeAttachment, packet: Packet, what: string): Hop[] {
   const { way, container } = trip
   const taken = container && askRoute(container.inside, { dst: packet.destination })
@@ -197,7 +197,7 @@ function comeBack(trip: Trip, client: NodeAttachment, packet: Packet, what: stri
   return way.arrive(what)
 }
 
-/** Ends a packet's path at the host itself: whether the host accepts it, and the path of the answer. */
+/** Delivers a packet to the host itself. Evaluates whether the host accepts it, and the path of the answer. */
 export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   const { way } = trip
   const answer = (back: Trip) => fromHost(back, arrived)
@@ -235,10 +235,10 @@ function nothingListens({ protocol, destinationPort }: Packet, where: string): s
   return `no process listens on ${protocol === IPPROTO.tcp ? "TCP" : "UDP"} port ${destinationPort} ${where}`
 }
 
-/** The state of a socket that listens in TCP, and of one that is not connected in UDP: proc_net_tcp(5). */
+/** Socket states in proc_net_tcp(5): a listening TCP socket, and an unconnected UDP socket. */
 const LISTENING = { tcp: "0A", udp: "07" } as const
 
-/** Whether a socket of the thread's namespace accepts a packet. True for ICMP, which needs no socket. */
+/** Reports whether a socket of the thread's namespace accepts a packet. True for ICMP, which needs no socket. */
 function isListening({ protocol, destination, destinationPort }: Packet): boolean {
   const name = protocol === IPPROTO.tcp ? "tcp" : protocol === IPPROTO.udp ? "udp" : undefined
   if (name === undefined) return true
@@ -246,7 +246,7 @@ function isListening({ protocol, destination, destinationPort }: Packet): boolea
   const places = new Set([asWords(destination), asWords(new Uint8Array(destination.length))])
   const isIpv4 = familyOf(destination) === AF_INET
   const own = rowsOf(isIpv4 ? name : `${name}6`).filter(([place = ""]) => places.has(place))
-  // A socket at :: also accepts IPv4, unless it has IPV6_V6ONLY, which /proc does not show.
+  // A socket at :: also accepts IPv4 unless it has IPV6_V6ONLY, which /proc does not show.
   const both = isIpv4 ? rowsOf(`${name}6`).filter(([place = ""]) => place === asWords(new Uint8Array(16))) : []
   return [...own, ...both].some(([, local, state]) => local === port && state === LISTENING[name])
 }
@@ -259,11 +259,11 @@ function rowsOf(file: string): string[][] {
       return [...local.split(":"), state]
     })
   } catch {
-    return [] // a kernel without IPv6
+    return [] // the kernel has no IPv6
   }
 }
 
-/** Formats an address as these files do: words of 32 bits in the host's byte order. */
+/** Formats an address as proc_net_tcp(5) does: words of 32 bits in the host's byte order. */
 function asWords(ip: Uint8Array): string {
   const words = Array.from({ length: ip.length / 4 }, (_, at) => ip.slice(4 * at, 4 * at + 4).reverse())
   return words.map((word) => word.toHex().toUpperCase()).join("")

@@ -3,9 +3,9 @@ export interface Bits {
   readonly value: Uint8Array
   /** A mask with 1 for each known bit. */
   readonly known: Uint8Array
-  /** The unknown fact, for messages: "the source port". */
+  /** The unknown fact in words, for messages: "the source port". */
   readonly what?: string
-  /** Whether the kernel chooses it at random for each packet. */
+  /** Whether the kernel chooses the value at random for each packet. */
   readonly isRandom?: boolean
 }
 
@@ -14,20 +14,20 @@ export function knownBits(value: Uint8Array): Bits {
   return { value, known: new Uint8Array(value.length).fill(0xff) }
 }
 
-/** Creates unknown bytes of a register's maximum size. */
+/** Creates bytes of a register's maximum size, all unknown. */
 export function unknownBits(what: string, isRandom = false): Bits {
   return { value: new Uint8Array(SIZE), known: new Uint8Array(SIZE), what, isRandom }
 }
 
-/** The size in bytes of the longest register value. */
+/** The size of the longest register value in bytes. */
 const SIZE = 16
 
-/** Whether every bit is known. */
+/** Reports whether every bit is known. */
 export function isKnown({ known }: Bits): boolean {
   return known.every((byte) => byte === 0xff)
 }
 
-/** Returns the bits that are known and equal in both values. The others are unknown. */
+/** Returns the bits that are known and equal in both values. All others are unknown. */
 export function agreeing(one: Bits, other: Bits, what: string): Bits {
   const known = one.known.map(
     (byte, at) => byte & (other.known[at] ?? 0) & ~((one.value[at] ?? 0) ^ (other.value[at] ?? 0)),
@@ -45,14 +45,14 @@ export function maskedBits(bits: Bits, mask: Uint8Array, xor: Uint8Array): Bits 
   }
 }
 
-/** Whether the known bits match a value. */
+/** Reports whether a value agrees with all known bits. */
 export function mayBe(bits: Bits, value: Uint8Array): boolean {
   return value.every((byte, at) => (((bits.value[at] ?? 0) ^ byte) & (bits.known[at] ?? 0)) === 0)
 }
 
 /**
- * Compares bits with a value of the same size: less, equal, greater. Returns "unequal" if only that is known, and
- * undefined if the result is unknown.
+ * Compares bits with a value of the same size: -1 for less, 0 for equal, 1 for greater. Returns "unequal" if only that
+ * is known, and undefined if nothing is known.
  */
 export function compareBits(bits: Bits, value: Uint8Array): -1 | 0 | 1 | "unequal" | undefined {
   let isSure = true

@@ -8,8 +8,8 @@ import type { Hop } from "./packet-path.ts"
 import { describe, dropped, holderOf, type Trip } from "./trip.ts"
 
 /**
- * Follows a packet to another container of the bridge. Frames pass the packet filter only if br_netfilter sends them
- * there.
+ * Evaluates the path of a packet to another container of the bridge. Its frames pass the packet filter only if
+ * br_netfilter is enabled.
  */
 export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop[] {
   const { way, node } = trip
@@ -35,8 +35,8 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
 }
 
 /**
- * Returns the reason why an answer is lost after the host translated a container's packet and sent it to a port of the
- * same bridge. Returns `undefined` if it is not lost. Only the host can translate the addresses back.
+ * Returns the reason why the answer of a container on the same bridge is lost, or `undefined` if it is not lost. The
+ * host has translated the packet's addresses, and only the host can translate those of the answer back.
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
   const { attachment } = trip

@@ -8,7 +8,7 @@ import type { Kernel } from "./kernel.ts"
 import { agreeingPacket, type Packet } from "./packet.ts"
 import type { Hop } from "./packet-path.ts"
 
-/** The input of a packet's walk through the rules. */
+/** The rules, kernel state and choices with which a packet is evaluated. */
 export interface FilterQuestions {
   readonly bases: FilterView["bases"]
   /** Returns the rules of a chain in order, or undefined if they were not read. */
@@ -17,10 +17,10 @@ export interface FilterQuestions {
   readonly choices: Choices
 }
 
-/** A rule or policy that decided, or a rule that may have decided. */
+/** A rule or policy that decided about the packet, or a rule that may have decided. */
 export type Note = Omit<Hop, "where">
 
-/** Returns a function that finds the rules of a chain in order. Sorts a node's rules once. */
+/** Returns a function that finds the rules of a chain in order. Sorts a node's rules only once. */
 export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestions["rulesOf"] {
   const byChain = new Map<string, FoundRule[]>()
   for (const rule of rules) byChain.getOrInsert(placeOf(rule.chain), []).push(rule)
@@ -30,16 +30,16 @@ export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestion
 /** More jumps than the kernel allows. */
 const DEPTH = 16
 
-/** The end of a chain: a decision, or its last rule, after which the calling chain continues. */
+/** How a chain ends: with a decision, or after its last rule, so that the calling chain continues. */
 type ChainEnd = "accept" | "drop" | "end"
 
-/** One packet's path through the chains of a table. */
+/** The evaluation of one packet by the chains of a table. */
 export class ChainWalk {
   packet: Packet
   readonly notes: Note[] = []
-  /** A sentence for each rule that may accept the packet. Whether it matches is unknown. */
+  /** A description of each rule that may accept the packet, because it depends on unknown facts. */
   readonly perhapsAccepting: string[] = []
-  /** The rule that decided. */
+  /** The description of the rule that decided. */
   decidedBy: string | undefined
   decidingRule: FoundRule | undefined
   mapped: { mapping: Mapping; rule: string; by: FoundRule } | undefined
@@ -53,8 +53,8 @@ export class ChainWalk {
   }
 
   /**
-   * Returns the decision of a base chain, including its policy. "perhaps": it drops the packet unless an earlier rule
-   * accepted it.
+   * Returns the decision of a base chain, including its policy. "perhaps": the chain drops the packet, unless an
+   * earlier rule accepted it.
    */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
@@ -64,7 +64,7 @@ export class ChainWalk {
 
   #chain(name: string, depth: number): ChainEnd {
     if (depth > DEPTH) return "end"
-    const left: string[] = [] // the unknown facts of rules that may have left the chain
+    const left: string[] = [] // the unknown facts on which rules with `return` depend
     const rules = this.#questions.rulesOf({ table: this.#table, name })
     if (rules === undefined) this.perhapsAccepting.push(`${placeOf({ table: this.#table, name })} was not read`)
     for (const rule of rules ?? []) {
@@ -121,7 +121,7 @@ export class ChainWalk {
     return "accept"
   }
 
-  /** Records the effect of a rule whose match is unknown, if it would make a difference. */
+  /** Records the possible effect of a rule that depends on unknown facts. */
   #perhaps(rule: FoundRule, action: Action, unknown: readonly string[], depth: number): void {
     const because = `(not known here: ${unknown.join(", ")})`
     if (action.kind === "accept") return void this.perhapsAccepting.push(`${ruleName(rule)} ${because}`)
@@ -133,7 +133,7 @@ export class ChainWalk {
     else if (action.kind !== "return") may(`change its ${action.kind}`)
   }
 
-  /** Evaluates the chain to which a rule may jump. A chain without effect is ignored. */
+  /** Evaluates the chain to which a rule may jump. Ignores a chain without effect. */
   #perhapsJump(rule: FoundRule, chain: string, because: string, may: (what: string) => void, depth: number): void {
     const walk = new ChainWalk(this.#questions, this.#table, this.packet)
     const end = walk.#chain(chain, depth + 1)
@@ -146,18 +146,18 @@ export class ChainWalk {
   }
 }
 
-/** Returns "chain ip nat POSTROUTING". */
+/** Describes a chain, such as "chain ip nat POSTROUTING". */
 export function placeOf({ table, name }: Pick<Chain, "table" | "name">): string {
   return `chain ${table.family} ${table.name} ${name}`
 }
 
-/** Returns "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")". */
+/** Describes a rule, such as "rule 12 of chain ip nat KUBE-SEP-1 ("shop/db")". */
 function ruleName(rule: FoundRule): string {
   const comment = rule.comment ?? commentOf(rule)
   return `rule ${rule.handle} of ${placeOf(rule.chain)}${comment === undefined ? "" : ` ("${comment}")`}`
 }
 
-/** Returns the text of iptables' `-m comment`: struct xt_comment_info. */
+/** Returns the comment of iptables' `-m comment`: struct xt_comment_info. */
 function commentOf({ expressions }: FoundRule): string | undefined {
   for (const { name, data } of expressions) {
     if (name !== "match" || !(data instanceof Uint8Array)) continue
@@ -167,7 +167,7 @@ function commentOf({ expressions }: FoundRule): string | undefined {
   return undefined
 }
 
-/** Returns the packet with the new addresses of a rule. */
+/** Returns the packet with the addresses to which a rule changes it. */
 function mappedPacket(packet: Packet, { kind, ip, port, from }: Mapping, kernel: Kernel): Packet {
   const given = from === "rule" ? ip : kernel.addressOn(from === "output" ? packet.output : packet.input, packet.source)
   if (kind === "source") return { ...packet, source: given ?? packet.source, isSourceMapped: true }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { type Choices, explore } from "./choices.ts"
 
-/** A service with three endpoints in iptables' form: one of three, else one of two, else the last. */
+/** Chooses one of three endpoints like iptables rules of a service: one of three, else one of two, else the last. */
 const service = (choices: Choices) => (choices.take(2) === 0 ? "a" : choices.take(2) === 0 ? "b" : "c")
 
 test("each way is walked once, also where a choice depends on the one before", () => {

@@ -1,6 +1,6 @@
 /**
- * Makes the kernel's random choices between alternatives. The numbers of the chosen alternatives identify a path, so
- * that it can be repeated.
+ * Makes the kernel's random choices. The numbers of the chosen alternatives identify a path, so that it can be
+ * repeated.
  */
 export class Choices {
   readonly #wanted: readonly number[]
@@ -17,7 +17,10 @@ export class Choices {
     return chosen
   }
 
-  /** Returns the choices of the next path, with the last one changed first. Returns undefined after the last path. */
+  /**
+   * Returns the choices of the next path: the last choice that has an untried alternative is changed. Returns undefined
+   * after the last path.
+   */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {
       const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }
@@ -28,8 +31,8 @@ export class Choices {
 }
 
 /**
- * Runs a walk once for each path that chance may take, at most `most` times. Returns the results, and whether these are
- * all.
+ * Evaluates each combination of random choices once, at most `most` of them. Returns the results, and whether they are
+ * complete.
  */
 export function explore<T>(walk: (choices: Choices) => T, most: number): { found: T[]; isAll: boolean } {
   const found: T[] = []

@@ -41,7 +41,7 @@ const emptyKernel: Kernel = {
 }
 const layout: SetLayout = { keyLength: 4, valueLength: 0, hasVerdicts: false, isInterval: false }
 
-/** What a rule of these expressions does; their numbers are those of <linux/netfilter/nf_tables.h>. */
+/** Returns the outcome of a rule with these expressions. Their numbers are those of <linux/netfilter/nf_tables.h>. */
 function evaluated(parts: readonly Part[], of: Packet = packet, kernel: Partial<Kernel> = {}, wanted: number[] = []) {
   const expressions = parts.map(([name, data]) => ({ name, data }))
   const chain = { table: { family: "ip", name: "t" }, name: "c" }
@@ -56,7 +56,7 @@ const matches = (parts: (Part | undefined)[], of?: Packet, kernel?: Partial<Kern
   evaluated([...parts.filter((part) => part !== undefined), accept], of, kernel).matches
 
 describe("comparisons", () => {
-  // NFT_CMP_EQ, NEQ, LT, LTE, GT, GTE, against an address that is less, the same, or greater
+  // NFT_CMP_EQ, NEQ, LT, LTE, GT, GTE, against an address that is less, equal, or greater
   test.each([
     [0, ["no", "yes", "no"]],
     [1, ["yes", "no", "yes"]],

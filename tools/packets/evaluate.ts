@@ -12,10 +12,7 @@ import { natOf, portOf } from "./nat.ts"
 import { agreeingPacket, ctOf, metaOf, type Packet, payloadOf } from "./packet.ts"
 import { Registers } from "./registers.ts"
 
-/**
- * Evaluates a rule for the first packet of a connection, as the kernel does: one expression after the other, on
- * registers.
- */
+/** Evaluates a rule for a packet as the kernel does: one expression after the other, on registers. */
 export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choices: Choices): Evaluated<Packet> {
   const run = new Run(rule.chain.table, packet, kernel, choices)
   for (const expression of rule.expressions) {
@@ -33,19 +30,19 @@ export function evaluate(rule: FoundRule, packet: Packet, kernel: Kernel, choice
   return { matches: run.matches, packet: run.packet, unknown: run.unknown, notJudged: run.notJudged }
 }
 
-/** The outcome of an expression: the end of the rule with or without an action. Undefined to continue. */
+/** The outcome of an expression: "break" if it does not match, the rule's action, or undefined to continue. */
 type Outcome = "break" | Action | undefined
 type Of<N extends ReadExpression["name"]> = Extract<ReadExpression, { name: N }>["data"]
 
-/** Expressions without a decision and without changes that rules read. */
+/** Expressions that neither decide about the packet nor change values that rules read. */
 const WITHOUT_EFFECT = new Set(["log", "last", "dup", "flow_offload"])
-/** Expressions that depend on unknown facts. */
+/** Expressions whose result depends on facts that this tool cannot know. */
 const ASKING = new Set("limit quota connlimit socket osf tunnel xfrm rt exthdr inner".split(" "))
 /** Expressions that hand the packet to another component. */
 const HANDS_ON = new Set(["queue", "tproxy", "synproxy", "fwd"])
-/** Objects of `objref` that may end a rule: quota, limit, connlimit; `NFT_OBJECT_*`. */
+/** Types of `objref` objects that may end a rule: quota, limit, connlimit; `NFT_OBJECT_*`. */
 const LIMITING = new Set([2, 4, 5])
-/** `NFT_LOOKUP_F_INV`, `NFT_RANGE_NEQ`; the key `mark` of `meta` and of `ct`. */
+/** `NFT_LOOKUP_F_INV` and `NFT_RANGE_NEQ`; the key `mark` of `meta` and of `ct`. */
 const INVERTED = 1
 const META_MARK = 3
 const CT_MARK = 3
@@ -56,7 +53,7 @@ const CT_ZONE = 17
 class Run {
   packet: Packet
   readonly unknown: string[] = []
-  /** Effects of the rule that this tool does not follow. */
+  /** Effects of the rule that this tool does not evaluate. */
   readonly notJudged: string[] = []
   readonly #registers = new Registers()
   readonly #table: Table
@@ -104,7 +101,7 @@ class Run {
         return this.#lookup(data)
       case "numgen":
         return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
-      case "hash": // the hash depends on the source port, mostly
+      case "hash": // the hash usually depends on the unknown source port
         return this.#choose(data.dreg ?? 1, data.modulus ?? 1, data.offset ?? 0)
       case "immediate":
         if (data.data?.value) return this.#load(data.dreg ?? 1, knownBits(data.data.value))
@@ -115,7 +112,7 @@ class Run {
         return { kind: "source", from: "output", isOpen: false }
       case "redir":
         return { kind: "destination", from: "input", ...portOf(this.#registers, data.portMin, data.portMax) }
-      case "dynset": // adds an element to a set; the element's expressions may end the rule
+      case "dynset": // adds an element to a set; expressions of the element may end the rule
         return data.expression || data.expressions ? this.#cannotTell(`set "${data.set}"`) : undefined
       case "objref":
         return LIMITING.has(data.type ?? 0) ? this.#cannotTell("a limit") : undefined
@@ -128,7 +125,7 @@ class Run {
     }
   }
 
-  /** Evaluates an expression without an attribute table, by its name. */
+  /** Evaluates an expression of which only the name is known, or an iptables extension. */
   #named(name: string, data: Uint8Array): Outcome {
     if (WITHOUT_EFFECT.has(name)) return undefined
     if (name === "reject") return DROP
@@ -170,7 +167,10 @@ class Run {
     return undefined
   }
 
-  /** Sets a value. If the match of the rule is unknown, the value is known only if both cases agree. */
+  /**
+   * Replaces the packet. If it is unknown whether the rule matches, only values that are the same in both cases stay
+   * known.
+   */
   #change(packet: Packet): void {
     this.packet = this.unknown.length === 0 ? packet : agreeingPacket(this.packet, packet)
   }
@@ -190,8 +190,8 @@ class Run {
   }
 
   /**
-   * Converts between the host's and the network's byte order, in units of `size`. The machine is little-endian, so each
-   * unit is reversed.
+   * Converts between host and network byte order, in units of `size` bytes. The machine is little-endian, so each unit
+   * is reversed.
    */
   #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
     const { value, known, ...rest } = this.#registers.read(sreg, length)
@@ -206,7 +206,10 @@ class Run {
     return this.#undecided(bits)
   }
 
-  /** Handles unknown bits. A random value allows each case; other unknown bits leave the match undecided. */
+  /**
+   * Continues after a comparison of unknown bits. Chooses an outcome for a random value. Otherwise the match is
+   * unknown.
+   */
   #undecided({ isRandom, what = "a value" }: Bits): Outcome {
     if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
     return this.#cannotTell(what)
@@ -242,7 +245,9 @@ class Run {
   }
 }
 
-/** `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Returns undefined if the result is unknown. */
+/**
+ * Reports whether a comparison holds, by `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Returns undefined if unknown.
+ */
 function holdsFor(order: ReturnType<typeof compareBits>, op: number): boolean | undefined {
   if (order === undefined) return undefined
   if (order === "unequal") return op === 0 ? false : op === 1 ? true : undefined

@@ -3,7 +3,7 @@ import type { Expression, UnknownExpression } from "../../pkg/nftables/mod.ts"
 
 const dataAttributes = attrs({ value: [1, bytes] })
 
-/** Expressions that the plugins never create, `enum nft_*_attributes`, <linux/netfilter/nf_tables.h>. */
+/** Attributes of expressions that the plugins never create: `enum nft_*_attributes`, <linux/netfilter/nf_tables.h>. */
 const tables = {
   byteorder: attrs({ sreg: [1, u32be], dreg: [2, u32be], op: [3, u32be], length: [4, u32be], size: [5, u32be] }),
   dynset: attrs({ set: [1, text], expression: [7, bytes], expressions: [10, bytes] }),
@@ -17,7 +17,7 @@ const tables = {
 type Tables = typeof tables
 type More = { [N in keyof Tables]: { name: N; data: Infer<Tables[N]> } }[keyof Tables]
 
-/** An expression with known attributes, here or in `pkg/nftables`, or one with only a known name. */
+/** An expression whose attributes are known here or in `pkg/nftables`, or one of which only the name is known. */
 export type ReadExpression = Expression | More | { name: ""; data: UnknownExpression }
 
 /** Decodes an expression that `pkg/nftables` returned as bytes. Throws `DecodeError`. */

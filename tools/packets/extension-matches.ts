@@ -14,10 +14,10 @@ import {
   u32Bits,
 } from "./packet.ts"
 
-/** The outcome of an iptables match for a packet. Undefined for an unknown match. */
+/** Whether an iptables match matches a packet. Undefined for an unknown match. */
 type Answer = boolean | "by chance" | undefined
 
-/** The parameters of a match, as in its struct; hosts of these plugins are little-endian. */
+/** Reads the fields of a match's struct. The hosts of these plugins are little-endian. */
 class Info {
   readonly #view: DataView
   readonly bytes: Uint8Array
@@ -35,7 +35,7 @@ class Info {
 
 type Match = (info: Info, packet: Packet, kernel: Kernel, revision: number) => Answer
 
-/** Evaluates an iptables match by its kernel name. A struct that is too short counts as unknown. */
+/** Evaluates an iptables match by its name in the kernel. Returns undefined for a struct that is too short. */
 export function matchOf(name: string, revision: number, info: Uint8Array, packet: Packet, kernel: Kernel): Answer {
   const match = Object.hasOwn(matches, name) ? matches[name] : undefined
   try {
@@ -46,7 +46,7 @@ export function matchOf(name: string, revision: number, info: Uint8Array, packet
   }
 }
 
-/** Matches by name, with the structs of <linux/netfilter/xt_*.h>. */
+/** Matches by name. Their structs are in <linux/netfilter/xt_*.h>. */
 const matches: Readonly<Record<string, Match>> = {
   comment: () => true,
   nfacct: () => true,
@@ -64,9 +64,9 @@ const matches: Readonly<Record<string, Match>> = {
   icmp: (info, packet) => matchIcmp(info, packet, IPPROTO.icmp),
   icmp6: (info, packet) => matchIcmp(info, packet, IPPROTO.icmpv6),
   iprange: matchRange,
-  // struct xt_physdev_info: --physdev-is-bridged alone
+  // struct xt_physdev_info, only with --physdev-is-bridged
   physdev: (info, { isBridged }) => (info.u8(65) === 4 ? isBridged !== ((info.u8(64) & 4) !== 0) : undefined),
-  // struct xt_pkttype_info: PACKET_HOST
+  // struct xt_pkttype_info, PACKET_HOST
   pkttype: (info) => (info.u32(0) === 0) !== (info.u32(4) !== 0),
   // struct xt_devgroup_info
   devgroup: ({ u32 }, { input, output }, kernel) => {
@@ -84,7 +84,7 @@ const matches: Readonly<Record<string, Match>> = {
   rpfilter: matchReversePath,
 }
 
-/** struct xt_addrtype_info_v1, and its older form with a u32 for each inversion. */
+/** struct xt_addrtype_info_v1, and its older version, which has a u32 for each inversion. */
 function matchAddressType(
   info: Info,
   { source, destination, input, output }: Packet,
@@ -98,7 +98,7 @@ function matchAddressType(
   return has(source, info.u16(0), (flags & 1) !== 0) && has(destination, info.u16(2), (flags & 2) !== 0)
 }
 
-/** `XT_CONNTRACK_*`: the parts of the struct that are compared. */
+/** `XT_CONNTRACK_*`: bits for the fields that are compared. */
 const CONNTRACK = {
   state: 1,
   originalSource: 4,
@@ -149,7 +149,10 @@ function matchTcp(info: Info, packet: Packet): Answer {
   return ports === true && info.u8(8) !== 0 ? undefined : ports // the match requires a TCP option
 }
 
-/** The ports at the beginning of struct xt_tcp and xt_udp: a range for the source, one for the destination. */
+/**
+ * Compares the ports at the beginning of struct xt_tcp and xt_udp: a range of source ports and a range of destination
+ * ports.
+ */
 function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number): Answer {
   const { protocol, destinationPort, sourcePort } = packet
   if (protocol !== wanted) return false
@@ -166,7 +169,7 @@ function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number
   return holds.includes(false) ? false : holds.every((each) => each === true) || undefined
 }
 
-/** struct xt_multiport_v1: the side, the count, the ports, and whether the next port ends a range. */
+/** struct xt_multiport_v1: source or destination, the count, the ports, and whether the next port ends a range. */
 function matchMultiport(info: Info, packet: Packet): Answer {
   const { destinationPort } = packet
   if (isAnswer(packet)) return undefined
@@ -206,18 +209,18 @@ function compareBytes(one: Uint8Array, other: Uint8Array): number {
 }
 
 /**
- * struct xt_recent_mtinfo: `--set` always matches. For the others it is known whether the list has the source, but not
- * for how long.
+ * struct xt_recent_mtinfo: `--set` always matches. For other options it is known whether the list contains the source,
+ * but not since when.
  */
 function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   const [operation, isInverted] = [info.u8(8), info.u8(9) !== 0]
   const SET = 2
   if ((operation & SET) !== 0) return !isInverted
-  if (info.u8(210) !== 0) return undefined // the destination's side
+  if (info.u8(210) !== 0) return undefined // compares the destination
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/** struct xt_rpfilter_info: whether the route to the source uses the input interface. */
+/** struct xt_rpfilter_info: matches if the route to the source uses the input interface. */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

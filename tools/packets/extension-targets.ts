@@ -4,7 +4,7 @@ import { type Action, DROP, type Mapping } from "./actions.ts"
 import { type Bits, maskedBits } from "./bits.ts"
 import type { Packet } from "./packet.ts"
 
-/** Targets without a decision and without changes that rules read. */
+/** Targets that neither decide about the packet nor change values that rules read. */
 const WITHOUT_EFFECT = new Set(
   "LOG NFLOG ULOG AUDIT TRACE TCPMSS TCPOPTSTRIP CHECKSUM TOS DSCP ECN CLASSIFY SET RATEEST IDLETIMER LED TEE SECMARK CONNSECMARK".split(
     " ",
@@ -15,11 +15,11 @@ const WITHOUT_EFFECT = new Set(
 interface Done {
   readonly action?: Action | undefined
   readonly packet?: Packet
-  /** An effect that this tool does not follow. */
+  /** An effect that this tool does not evaluate. */
   readonly notJudged?: string
 }
 
-/** Evaluates an iptables target by its kernel name; structs of <linux/netfilter/xt_*.h>. */
+/** Evaluates an iptables target by its name in the kernel. The structs are in <linux/netfilter/xt_*.h>. */
 export function targetOf(name: string, revision: number, info: Uint8Array, packet: Packet): Done {
   const view = new DataView(info.buffer, info.byteOffset, info.length)
   const isIpv4 = familyOf(packet.source) === AF_INET
@@ -54,12 +54,12 @@ export function targetOf(name: string, revision: number, info: Uint8Array, packe
   return WITHOUT_EFFECT.has(name) ? {} : { action: { kind: "other", what: name } }
 }
 
-/** (mark & ~mask) ^ value */
+/** Returns (mark & ~mask) ^ value. */
 function setBits(mark: Bits, value: number, mask: number): Bits {
   return maskedBits(mark, u32.encode(~mask >>> 0), u32.encode(value))
 }
 
-/** struct xt_connmark_tginfo1: set, save, restore. */
+/** Evaluates struct xt_connmark_tginfo1: set, save or restore the mark. */
 function connectionMarked(view: DataView, packet: Packet): Packet {
   const [value, ctMask, mask] = [0, 4, 8].map((at) => view.getUint32(at, true)) as [number, number, number]
   const [SET, SAVE] = [0, 1]
@@ -84,7 +84,7 @@ const MAP_IPS = 1
 const PROTO_SPECIFIED = 2
 
 /**
- * Reads the new address of DNAT and SNAT: struct nf_nat_range, and for IPv4's older revisions
+ * Reads the new address of DNAT and SNAT: struct nf_nat_range. Older revisions for IPv4 have
  * nf_nat_ipv4_multi_range_compat, which begins with a count. Throws `RangeError` for a struct that is too short.
  */
 function mappingOf(kind: Mapping["kind"], info: Uint8Array, revision: number, isIpv4: boolean): Mapping {

@@ -5,8 +5,8 @@ import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./packet.ts"
 
 /**
- * Describes the kernel's refusal of a route, after "the container" or "the host". A route of type blackhole also counts
- * as a refusal.
+ * Describes why the kernel refuses a route, as the rest of a sentence that begins with "the container" or "the host". A
+ * blackhole route is also a refusal.
  */
 export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   if (refusal === "EINVAL") return `has a route or rule of type blackhole for ${formatIp(ip)}`
@@ -15,12 +15,12 @@ export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   return `has no route to ${formatIp(ip)}`
 }
 
-/** Returns ", by table 100" for a route outside of the standard tables default, main and local. */
+/** Returns ", by table 100" for a route outside of the tables default, main and local. Returns "" for these. */
 export function tableText(table: number): string {
   return table === 0 || (table >= 253 && table <= 255) ? "" : `, by table ${table}`
 }
 
-/** Returns the name of a link if it exists. */
+/** Returns the name of a link, or undefined if it does not exist. */
 export function nameOf(socket: RouteSocket, index: Link["index"] | undefined): string | undefined {
   return index === undefined ? undefined : findLink(socket, index)?.name
 }
@@ -31,18 +31,18 @@ export function sourceOf({ addresses }: NodeAttachment, { ip }: Destination): Ui
   return own.find((each) => each.length === ip.length)
 }
 
-/** Whether a link has an address. */
+/** Reports whether a link has an address. */
 export function isOfLink({ addresses }: NodeLink, ip: Uint8Array): boolean {
   return addresses.some((address) => address.split("/")[0] === formatIp(ip))
 }
 
-/** Whether an address is equal to another one, or in its subnet. */
+/** Reports whether an address is equal to another one, or in its subnet. */
 export function has(address: string, ip: Uint8Array): boolean {
   const cidr = parseCidr(address.includes("/") ? address : `${address}/${8 * ip.length}`)
   return cidr !== undefined && contains(cidr, ip)
 }
 
-/** Whether the kernel's connection table is full. */
+/** Reports whether the kernel's connection tracking table is full. */
 export function isConntrackFull(): boolean {
   const [count, most] = ["count", "max"].map((name) => Number(sysctl(`net/netfilter/nf_conntrack_${name}`) ?? 0))
   return count !== undefined && most !== undefined && most > 0 && count >= most
@@ -54,8 +54,8 @@ export function sysctl(path: string): string | undefined {
 }
 
 /**
- * Returns the reason why a link of the thread's namespace answers no request for the MAC of an address of a family, or
- * undefined if it may answer. IPv6 asks by neighbor discovery, which IFF_NOARP switches off too.
+ * Returns the reason why a link of the thread's namespace does not answer requests for its MAC, or undefined if it may
+ * answer. IPv6 uses neighbor discovery, which IFF_NOARP also disables.
  */
 export function whyNoArp(link: Link | undefined, name: string, family: number): string | undefined {
   if (link?.type === ARPHRD_ETHER && (link.flags & IFF_NOARP) !== 0) return `"${name}" has ARP switched off`

@@ -8,7 +8,7 @@ import type { Packet } from "./packet.ts"
 const F = { saddr: 1, mark: 4, iif: 8, oif: 16, present: 32 } as const
 const RESULT = { oif: 1, oifname: 2, type: 3 } as const
 
-/** Returns the value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads, from the kernel's routes. */
+/** Returns the value that `fib saddr|daddr [. mark] [. iif|oif] type|oif|oifname` loads, using the kernel's routes. */
 export function fibOf(packet: Packet, kernel: Kernel, result: number, flags: number): Bits {
   if (kernel.isWithoutRoutes) return unknownBits("fib")
   const ip = (flags & F.saddr) !== 0 ? packet.source : packet.destination

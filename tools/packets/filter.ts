@@ -6,27 +6,27 @@ import { isAnswer, isTracked, type Packet } from "./packet.ts"
 
 /** The outcome of a hook's rules for a packet. */
 export interface HookResult {
-  /** "perhaps": a rule or policy drops it, unless an earlier rule that depends on unknown facts accepts it. */
+  /** "perhaps": a rule or policy drops the packet, unless an earlier rule that depends on unknown facts accepts it. */
   readonly verdict: "accept" | "drop" | "perhaps"
-  /** The chain that drops it, and the rule, or undefined for the chain's policy. */
+  /** The chain that drops the packet, and the rule. The rule is undefined if the chain's policy drops it. */
   readonly by?: { readonly base: BaseChain; readonly rule: FoundRule | undefined }
   readonly packet: Packet
   /** The rule or policy that decided, and rules that may have decided. */
   readonly notes: readonly Note[]
-  /** The address changes in order, with their rules. */
+  /** The address changes in order, each with its rule. */
   readonly mappings: readonly { readonly mapping: Mapping; readonly rule: string; readonly by: FoundRule }[]
 }
 
 /**
- * `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the effective priority of all chains of type nat. Their own priorities
- * only order them among themselves.
+ * `NF_IP_PRI_NAT_DST` and `NF_IP_PRI_NAT_SRC`: the effective priorities of chains of type nat. Their own priorities
+ * only define their order among each other.
  */
 const NAT_PRIORITY: Readonly<Record<string, number>> = { prerouting: -100, output: -100, input: 100, postrouting: 100 }
-/** `NF_IP_PRI_CONNTRACK`: at lower priorities the kernel has not looked up the connection. */
+/** `NF_IP_PRI_CONNTRACK`: the priority at which the kernel looks up the connection. */
 const CONNTRACK_PRIORITY = -200
 
 /**
- * Sends a packet through the base chains of a hook in the order of their priorities, as the kernel does. "ingress" and
+ * Evaluates the base chains of a hook for a packet, in the order of their priorities, as the kernel does. "ingress" and
  * "egress" are hooks of a `device`.
  */
 export function passHook(questions: FilterQuestions, hook: string, sent: Packet, device?: string): HookResult {
@@ -68,7 +68,7 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
   return { verdict, packet: translatedBack(packet, hook), notes, mappings }
 }
 
-/** Translates an answer back to the connection's addresses after the hook's NAT, if rules changed them. */
+/** Translates the addresses of an answer back after the hook's NAT, if rules changed those of the connection. */
 function translatedBack(packet: Packet, hook: string): Packet {
   const { original } = packet
   if (!isAnswer(packet) || !isTracked(packet)) return packet
@@ -81,7 +81,9 @@ function translatedBack(packet: Packet, hook: string): Packet {
   }
 }
 
-/** Returns the base chains of a hook for a packet, in order. Of two with the same priority, the newer one is first. */
+/**
+ * Returns the base chains of a hook for a packet, in order. Of two with the same priority, the newer chain is first.
+ */
 function basesAt(
   { bases }: Pick<FilterQuestions, "bases">,
   hook: string,
@@ -101,7 +103,7 @@ function placeAt(hook: string, { type, priority }: BaseChain): number {
   return type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority
 }
 
-/** Returns "192.0.2.7:443", "192.0.2.7", "[2001:db8::7]:53", or "2001:db8::7". */
+/** Formats an address and a port: "192.0.2.7:443", "[2001:db8::7]:53". Without a port: "192.0.2.7", "2001:db8::7". */
 export function formatPlace(ip: Uint8Array, port: number): string {
   const text = formatIp(ip)
   if (port === 0) return text

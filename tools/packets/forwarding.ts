@@ -15,7 +15,7 @@ import { RTN } from "./kernel.ts"
 import type { Packet } from "./packet.ts"
 import type { Container, Trip } from "./trip.ts"
 
-/** Returns the reason why the host does not forward a packet, or undefined if it does. */
+/** Returns the reason why the host does not forward a packet, or undefined if it forwards packets. */
 export function whyNotForwarded({ destination, input }: Packet): string | undefined {
   const isIpv4 = familyOf(destination) === AF_INET
   const setting = isIpv4 ? "net/ipv4/ip_forward" : "net/ipv6/conf/all/forwarding"
@@ -26,8 +26,8 @@ export function whyNotForwarded({ destination, input }: Packet): string | undefi
 }
 
 /**
- * Returns the reason why the kernel refuses a forwarded packet. Several reasons share one errno, which differs by
- * kernel.
+ * Returns the reason why the kernel refuses to forward a packet. Several reasons have the same errno, which differs
+ * between kernels.
  */
 export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
@@ -42,7 +42,10 @@ export function whyRefused({ kernel }: Trip, { source, destination, input }: Pac
   return `the host ${describeRefusal(refusal, destination)}`
 }
 
-/** net.ipv4.conf.*.rp_filter: the larger of the value for `all` and the interface's applies. */
+/**
+ * Returns the reason why reverse path filtering drops a packet, or undefined. The kernel uses the larger rp_filter of
+ * `all` and the interface: net.ipv4.conf.*.rp_filter.
+ */
 export function whyReverseFiltered(
   back: ListedRoute | RouteRefusal,
   source: Uint8Array,
@@ -58,18 +61,18 @@ export function whyReverseFiltered(
   return mode === 1 && towards !== input ? `${says}, and its route to the address is by "${towards}"` : undefined
 }
 
-/** Whether the kernel refuses a packet because of a missing route, and not because of `rp_filter`. */
+/** Reports whether the kernel refuses a packet because it has no route, and not because of `rp_filter`. */
 export function isWithoutRoute({ kernel }: Trip, { source, input }: Packet): boolean {
   return whyReverseFiltered(kernel.routeOf({ dst: source }), source, input, kernel) === undefined
 }
 
-/** Whether the link has no carrier, or the link below it has none. */
+/** Reports whether the link, or its lower device, has no carrier. */
 export function hasNoCarrier(link: Link | undefined): boolean {
   const state = link?.attributes.operState
   return state === OperState.Down || state === OperState.LowerLayerDown
 }
 
-/** Reports a next hop that did not answer the host's last request for its MAC, or was never asked. */
+/** Reports a next hop if it did not answer the host's last request for its MAC, or if it was never requested. */
 export function tellNeighbour(
   { way, kernel }: Trip,
   { destination, output }: Packet,
@@ -91,10 +94,10 @@ export function tellNeighbour(
     way.notJudged("host", `whether ${name} exists: the host has not yet got an answer from it on "${output}"`)
 }
 
-/** <linux/neighbour.h>: a request was sent, and no answer arrived. */
+/** The state after a request without an answer; <linux/neighbour.h>. */
 export const NUD_INCOMPLETE = 1
 
-/** Reports what keeps a container or its host from finding the MAC of the container's next hop. */
+/** Reports faults that prevent a container or its host from finding the MAC of the container's next hop. */
 export function tellNextHop(
   { way, node, kernel }: Trip,
   { sandbox, inside }: Container,

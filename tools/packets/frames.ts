@@ -7,14 +7,17 @@ import { firstPacket, isAnswer, type Packet } from "./packet.ts"
 import { PacketPath } from "./packet-path.ts"
 import { pass, passDevice, passFrame, type Trip } from "./trip.ts"
 
-/** Sends a frame from a container's port to the host. */
+/** Evaluates a frame from a container's bridge port to the host. Returns false if it is dropped. */
 export function fromPort(trip: Trip, packet: Packet, port: string, bridge: string): boolean {
   const frame = { ...packet, input: port, bridge }
   if (!passDevice(trip, "ingress", port, packet) || !passPort(trip, port, true)) return false
   return passFrame(trip, "prerouting", frame) && passFrame(trip, "input", frame)
 }
 
-/** Sends a frame from the host to a container's port. Returns true if the container has no bridge port. */
+/**
+ * Evaluates a frame from the host to a container's bridge port. Returns false if it is dropped, and true without a
+ * port.
+ */
 export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment): boolean {
   const bridge = trip.node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end === undefined || bridge === undefined) return true
@@ -24,7 +27,9 @@ export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment
   return passDevice(trip, "egress", end.name, packet)
 }
 
-/** Whether a port's own settings let a frame pass: into the bridge, and to another port, or out of it. */
+/**
+ * Reports whether the settings of a port let a frame pass into the bridge and to another port, or out of the bridge.
+ */
 function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: string): boolean {
   const portOf = (each: string) => node.links.find(({ nsid, name }) => nsid === undefined && name === each)?.port
   const port = portOf(name)
@@ -38,9 +43,9 @@ function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: strin
 }
 
 /**
- * Sends what neighbor discovery needs between the host and a container on a link: the container's question, and the
- * host's answer. The kernel does not track them. They are needed once the MACs are forgotten. True for IPv4, whose ARP
- * passes no rule for IP.
+ * Evaluates neighbor discovery between the host and a container on a link: the container's solicitation and the host's
+ * advertisement, which the kernel does not track. A drop has an effect only after the MACs have expired. True for IPv4,
+ * because the rules do not see ARP.
  */
 export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boolean {
   const own = peer.length === 4 ? undefined : trip.kernel.addressOn(link, peer)
@@ -68,19 +73,22 @@ export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boole
   return true
 }
 
-/** ff02::1:ff00:0/104, and the types of the messages: RFC 4861. */
+/** The prefix of solicited-node addresses, ff02::1:ff00:0/104, and message types: RFC 4861. */
 const SOLICITED_NODE = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff] as const
 const SOLICITATION = 135
 const ADVERTISEMENT = 136
 
-/** The ports of a frame between containers of one bridge. */
+/** The ports that a frame between two containers of a bridge uses. */
 export interface Crossing {
   readonly bridge: NodeLink
   readonly from: string
   readonly to: string
 }
 
-/** Sends a frame from one port of a bridge to another. Returns the packet at its end, or undefined if it is dropped. */
+/**
+ * Evaluates a frame from one port of a bridge to another. Returns the packet after all rules, or undefined if it is
+ * dropped.
+ */
 export function acrossBridge(trip: Trip, packet: Packet, { bridge, from, to }: Crossing): Packet | undefined {
   const { way } = trip
   const frame = { ...packet, input: from, bridge: bridge.name }
@@ -103,14 +111,14 @@ export function acrossBridge(trip: Trip, packet: Packet, { bridge, from, to }: C
   return isPassed ? passed : undefined
 }
 
-/** Returns the setting that sends frames of a packet's family through the packet filter. */
+/** Returns the setting of br_netfilter that applies to a packet's family. */
 export function settingOf({ destination }: Packet): string {
   return familyOf(destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
 }
 
 /**
- * Whether frames between ports of a bridge pass the rules for routed packets: by the setting for all bridges, or for
- * this one.
+ * Reports whether frames between ports of a bridge pass the rules for routed packets, by the setting for all bridges or
+ * for this bridge.
  */
 export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<NodeLink, "name">): boolean {
   if (sysctl(`net/bridge/${settingOf(packet)}`) === "1") return true
@@ -123,9 +131,7 @@ export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<N
 /** `IFLA_BR_NF_CALL_IPTABLES` and `IFLA_BR_NF_CALL_IP6TABLES`, <linux/if_link.h> */
 const ownFiltering = attrs({ ip4: [36, u8], ip6: [37, u8] })
 
-/**
- * Reports whether a route's device is an attachment's end on the host, its bridge, or a device on top of the bridge.
- */
+/** Reports whether a route's device is the host's end of an attachment, its bridge, or a VLAN on the bridge. */
 export function isTowards({ node }: Trip, { link }: NodeAttachment, { index }: ListedRoute): boolean {
   if (link === undefined || link.nsid !== undefined || link.kind !== "veth") return true
   const end = link.master ?? link.index

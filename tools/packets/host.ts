@@ -32,7 +32,7 @@ import {
   whyBlockedByIpsec,
 } from "./trip.ts"
 
-/** Follows a packet that arrived at the host: prerouting rules, the kernel's route, and the next hops. */
+/** Evaluates a packet that arrived at the host: prerouting rules, the kernel's route, and the next hops. */
 export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   const { way, kernel } = trip
   if (isConntrackFull())
@@ -48,7 +48,9 @@ export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   return isLocal ? toHost(trip, packet) : forward(trip, packet, route)
 }
 
-/** Returns the kernel's route of a packet. Chooses one of several next hops whose interface is up at random. */
+/**
+ * Returns the kernel's route for a packet. If several next hops have interfaces that are up, it chooses one at random.
+ */
 function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | RouteRefusal {
   const { kernel, node, rules } = trip
   const { destination: dst, source: src, protocol, destinationPort } = packet
@@ -65,21 +67,21 @@ function isLinkUp(link: Link | undefined): boolean {
   return link !== undefined && (link.flags & IFF_UP) !== 0
 }
 
-/** Returns the next hops of the main table's narrowest route to an address. */
+/** Returns the next hops of the multipath route in the main table with the longest prefix for an address. */
 function nextHopsTo({ routes = [] }: Trip["node"], ip: Uint8Array): readonly NextHop[] {
   const several = routes.filter(({ nextHops, dst }) => nextHops !== undefined && has(dst, ip))
   const prefixOf = ({ dst }: NodeRoute) => parseCidr(dst)?.prefix ?? 0
   return several.sort((a, b) => prefixOf(b) - prefixOf(a))[0]?.nextHops ?? []
 }
 
-/** Reports tables of iptables-legacy in this family, whose rules are not read. */
+/** Reports tables of iptables-legacy in the packet's family, because their rules are not read. */
 function tellLegacyTables({ way }: Trip, { source }: Packet): void {
   const isIpv4 = familyOf(source) === AF_INET
   const names = readIfThere(`/proc/thread-self/net/${isIpv4 ? "ip" : "ip6"}_tables_names`)?.trim()
   if (names) way.notJudged("filter", `the rules of iptables-legacy, in table ${names.split("\n").join(", ")}`)
 }
 
-/** Follows the first packet of a connection from the host. */
+/** Evaluates the first packet of a connection from the host. */
 export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const { way, kernel } = trip
   const question = { dst: destination.ip, protocol: protocolOf(destination) }
@@ -97,7 +99,7 @@ export function fromHost(trip: Trip, destination: Destination): Hop[] {
   const result = pass(trip, "output", sent)
   if (!result) return dropped(trip)
   tellDestination(trip, result)
-  // The kernel looks up the route again if a rule changed the mark or the destination.
+  // The kernel repeats the route lookup if a rule changed the mark or the destination.
   const route = routeOf(trip, result.packet)
   if (typeof route === "string") return way.end(`the host ${describeRefusal(route, result.packet.destination)}`)
   if (route.type === RTN.local) return way.arrive("the packet stays on the host, which has the address")
@@ -134,7 +136,7 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
 }
 
 /**
- * Sends a packet with its route: forward rules, unless the host itself sent it, then postrouting rules and the output
+ * Evaluates a packet after its route is known: forward rules unless the host sent it, postrouting rules, and the output
  * interface.
  */
 function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[] {
@@ -174,7 +176,7 @@ function tellSource({ way, kernel }: Trip, { packet, mappings }: HookResult): vo
   )
 }
 
-/** Returns the hop that leaves the host: to a known container, or through another interface. */
+/** Evaluates the packet after it left the host: to a known container, or through another interface. */
 function leave(trip: Trip, packet: Packet, route: ListedRoute, gateway: string): Hop[] {
   const { way, attachments, node } = trip
   const text = formatIp(packet.destination)

@@ -10,18 +10,18 @@ import type { Hop, Walk } from "./packet-path.ts"
 import type { NodeState, Trip } from "./trip.ts"
 import { walkEach } from "./walk.ts"
 
-/** A connection from outside. */
+/** A connection from another host. */
 export interface Inbound {
   readonly source: Uint8Array
-  /** The destination. Without an address: the host's address on its route to the source. */
+  /** The destination. Its default address is the host's address on its route to the source. */
   readonly destination: Omit<Destination, "ip"> & { readonly ip?: Uint8Array }
-  /** The input interface. By default the one of the host's route to the source. */
+  /** The input interface. The default is the interface of the host's route to the source. */
   readonly input?: string | undefined
 }
 
 /**
- * Follows the first packet of a connection from outside to the host or a published port, and the answer. Changes
- * nothing.
+ * Evaluates the first packet of a connection from another host to this host or a published port, and the answer.
+ * Changes nothing.
  */
 export function walkInbound(state: NodeState, inbound: Inbound): Walk {
   return walkEach(state, (trip) => fromOutside(trip, inbound))
@@ -50,7 +50,7 @@ function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[]
   return throughHost(trip, packet)
 }
 
-/** Reports that a packet for another interface's address may arrive there and be dropped. */
+/** Reports a drop by rp_filter if the packet arrives on another interface: the one that has the destination address. */
 function tellOtherWay(
   { way, node, kernel }: Trip,
   { source, ip, towards }: { source: Uint8Array; ip: Uint8Array; towards: string },

@@ -3,8 +3,8 @@ import { readIfThere } from "./kernel.ts"
 import { IPPROTO, type Packet } from "./packet.ts"
 
 /**
- * Returns the ip_vs servers of a packet's destination, which kube-proxy configures in its mode ipvs. Returns undefined
- * if the destination is not a virtual service, as `ipvsadm -Ln` lists them.
+ * Returns the servers of ip_vs for a packet's destination, as `ipvsadm -Ln` lists them. kube-proxy in mode ipvs
+ * configures them. Returns undefined if the destination is not a virtual service.
  */
 export function virtualServers(packet: Packet, text = readIfThere("/proc/net/ip_vs")): string[] | undefined {
   const protocol = { [IPPROTO.tcp]: "TCP", [IPPROTO.udp]: "UDP" }[packet.protocol]
@@ -17,7 +17,7 @@ export function virtualServers(packet: Packet, text = readIfThere("/proc/net/ip_
   return servers.flatMap((line) => /^ {2}-> (\S+)/.exec(line)?.[1] ?? []).map(readPlace)
 }
 
-/** Returns the destination as /proc/net/ip_vs has it: "0A60000A:0050", "[2001:0db8:…:0001]:0050". */
+/** Formats a packet's destination like /proc/net/ip_vs: "0A60000A:0050", "[2001:0db8:…:0001]:0050". */
 function placeOf({ destination, destinationPort }: Packet): string {
   const hex = destination.toHex()
   const port = destinationPort.toString(16).toUpperCase().padStart(4, "0")

@@ -30,47 +30,47 @@ import { type Bits, mayBe } from "./bits.ts"
 /** `RTN_*`, <linux/rtnetlink.h>: the type of an address. */
 export const RTN = { unicast: 1, local: 2, broadcast: 3, anycast: 4, multicast: 5 } as const
 
-/** Kernel state that rules look up for a traced packet. Tests supply their own. */
+/** Kernel state that rules look up for an evaluated packet. Tests supply their own. */
 export interface Kernel {
   /** Returns the layout of a set or map, or `undefined` if it does not exist. */
   layoutOf(table: Table, set: string): SetLayout | undefined
-  /** Returns the element that a lookup finds, including by range, or else the catch-all element. */
+  /** Returns the element that contains a key, possibly in a range, or else the catch-all element. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
   /**
-   * Whether a set or map may have an element for a partly unknown key. Also true if the answer is unknown, as with
+   * Reports whether a set or map may have an element for a partly unknown key. Also true if this is unknown, as with
    * ranges.
    */
   mayHave(table: Table, set: string, layout: SetLayout, key: Bits): boolean
-  /** Returns the `RTN_*` type of an address on the host, or, with `link`, on that link. */
+  /** Returns the `RTN_*` type of an address on the host, or on `link` only. */
   addressType(ip: Uint8Array, link?: string): number
-  /** Returns the link of the host's route to an address, as `fib … oif` has it. */
+  /** Returns the link of the host's route to an address, which `fib … oif` loads. */
   linkTowards(ip: Uint8Array, mark: number | undefined): Pick<Link, "index" | "name"> | undefined
-  /** Returns the first address of a link in the family of `like`, which `masquerade` and `redirect` use. */
+  /** Returns a link's first address in the family of `like`. `masquerade` and `redirect` use it. */
   addressOn(link: string, like: Uint8Array): Uint8Array | undefined
-  /** Returns the numbers of an interface that rules compare, or undefined if unknown. */
+  /** Returns the properties of an interface that rules compare, or undefined if unknown. */
   interfaceOf(name: string): InterfaceNumbers | undefined
-  /** Whether a list of iptables' `recent` has an address. Undefined if the list does not exist. */
+  /** Reports whether a list of iptables' `recent` contains an address. Undefined if the list does not exist. */
   isRecent(list: string, ip: Uint8Array): boolean | undefined
-  /** Whether routes are unknown here, and with them the result of `fib`. */
+  /** Whether routes, and thus the results of `fib`, are unknown. */
   readonly isWithoutRoutes?: true
 }
 
-/** `iif`, `iiftype`, `iifgroup` and `iifkind`. */
+/** The values of `iif`, `iiftype`, `iifgroup` and `iifkind`. */
 export interface InterfaceNumbers {
   readonly index: number
   readonly type: number
   readonly group: number
-  /** The kind of a virtual link, such as "bridge". "" for a device. */
+  /** The kind of a virtual link, such as "bridge". "" for a physical device. */
   readonly kind: string
 }
 
-/** The kernel of the namespace in which it is opened. Sends each request once. */
+/** The kernel state of the namespace in which the object was created. Sends each request once. */
 export class HostKernel implements Kernel, Disposable {
   readonly #route = RouteSocket.open()
   readonly #filter = PacketFilter.find()
   readonly #answers = new Map<string, unknown>()
 
-  /** Returns the route of a packet by all tables and rules, or the reason why it has no route. */
+  /** Returns the kernel's route for a packet, by all tables and policy rules, or the reason why it has no route. */
   routeOf(question: RouteQuestion): ListedRoute | RouteRefusal {
     const { dst, src, input, mark, destinationPort } = question
     return this.#once(
@@ -84,7 +84,7 @@ export class HostKernel implements Kernel, Disposable {
     return this.#once("ipsec", readHostIpsec)
   }
 
-  /** Returns the traffic control filters of a host link that drop or redirect packets. */
+  /** Returns the traffic control filters of a host link that may drop or redirect packets. */
   trafficFilters(link: NodeLink): TrafficFilter[] {
     return this.#once(`filters ${link.index}`, () => readTrafficFilters([link]))
   }
@@ -145,7 +145,7 @@ export class HostKernel implements Kernel, Disposable {
     return interfaceNumbers(this.link(name))
   }
 
-  /** Returns the entry of a neighbor on a link, or undefined if the host has none. */
+  /** Returns the neighbor entry of an address on a link, or undefined if the host has no such entry. */
   neighbour(index: Ifindex | undefined, ip: Uint8Array): Neighbour | undefined {
     const all = this.#once("neighbours", () => listNeighbours(this.#route))
     return all.find((one) => one.index === index && sameBytes(one.ip, ip))
@@ -177,7 +177,7 @@ export class HostKernel implements Kernel, Disposable {
   }
 }
 
-/** Returns the numbers of a link that rules compare. */
+/** Returns the properties of a link that rules compare. */
 export function interfaceNumbers(link: Link | undefined): InterfaceNumbers | undefined {
   const { group = 0, linkInfo } = link?.attributes ?? {}
   return link && { index: link.index, type: link.type, group, kind: linkInfo?.kind ?? "" }
@@ -195,7 +195,7 @@ function rawSet(table: Table, name: string, { keyLength, valueLength, hasVerdict
   }
 }
 
-/** Whether an address is multicast (224.0.0.0/4 and ff00::/8) or 255.255.255.255. */
+/** Reports whether an address is multicast (224.0.0.0/4 and ff00::/8) or 255.255.255.255. */
 function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean } {
   const [first = 0] = ip
   const isIpv4 = ip.length === 4

@@ -1,6 +1,7 @@
 /**
- * Evaluates the path of one packet through a node: links, routes, and packet filter rules. `trace` prints it, and
- * `doctor` evaluates the packets that each network needs. It only reads: it changes nothing and sends nothing.
+ * Evaluates the path of one packet through a node: links, routes, and packet filter rules. `trace` prints the path, and
+ * `doctor` evaluates the packets that each network needs. Reads the node's state without changing it, and sends no
+ * packet.
  *
  * @example
  * const { hops } = walk({ node, attachments, attachment, filter: readPacketFilter() }, sandbox, destination)

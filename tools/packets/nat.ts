@@ -7,7 +7,7 @@ import type { Registers } from "./registers.ts"
 const DNAT = 1
 const NFPROTO_IPV4 = 2
 
-/** Returns the packet after `dnat` or `snat`. Address and port are in registers. */
+/** Returns the address change by `dnat` or `snat`. Address and port are in registers. */
 export function natOf(
   {
     type,

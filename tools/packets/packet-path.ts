@@ -1,15 +1,15 @@
 import type { BaseChain, FoundRule } from "../../pkg/nftables/mod.ts"
 import type { Packet } from "./packet.ts"
 
-/** One step on the way. */
+/** One step of a packet's path. */
 export interface Hop {
   readonly where: "container" | "bridge" | "port" | "host" | "filter" | "tc" | "nat" | "end"
   readonly what: string
-  /** "no": the packet ends here. "perhaps": it depends on unknown data. */
+  /** "no": the packet ends here. "perhaps": the step depends on unknown data. */
   readonly passes: "yes" | "no" | "perhaps"
-  /** The number of the way, from 1, where chance decides. Undefined before the ways part. */
+  /** The number of the path, from 1, after a random choice. Undefined for steps that all paths share. */
   readonly way?: number
-  /** Whether it is a step of the answer, on its way back. */
+  /** Whether the step is part of the answer's path. */
   readonly isAnswer?: true
 }
 
@@ -17,26 +17,26 @@ export interface Hop {
 export interface Stop {
   readonly base: BaseChain
   readonly rule: FoundRule | undefined
-  /** The packet as it came to the chain's hook. */
+  /** The packet as it arrived at the chain's hook. */
   readonly packet: Packet
-  /** The interface, of "ingress" and "egress". */
+  /** The interface of the hooks "ingress" and "egress". */
   readonly device?: string | undefined
   readonly isInContainer?: true
 }
 
-/** The result of a walk. */
+/** The result of an evaluation. */
 export interface Walk {
   readonly hops: readonly Hop[]
-  /** The chain that drops the packet; undefined where it ends otherwise, or only on one of several ways. */
+  /** The chain that drops the packet. Undefined if it ends otherwise, or if a random choice avoids the drop. */
   readonly stop: Stop | undefined
   /**
-   * Whether the host has no way for it, but for `rp_filter`, or sends it by a table of policy routing to a dead
-   * interface.
+   * Whether the host has no usable route for the packet: no route at all, not counting drops by `rp_filter`, or a route
+   * of policy routing whose interface is down or whose gateway is silent.
    */
   readonly isUnrouted: boolean
 }
 
-/** Collects hops, and records whether the packet has ended. */
+/** Collects the steps of a packet, and records which chain dropped it. */
 export class PacketPath {
   readonly hops: Hop[] = []
   stop: Stop | undefined
@@ -47,23 +47,23 @@ export class PacketPath {
     this.hops.push({ where, what, passes, ...(this.#isAnswer ? { isAnswer: true } : {}) })
   }
 
-  /** The following steps are of the answer. */
+  /** Marks the following steps as the answer's path. */
   turn(): void {
     this.#isAnswer = true
   }
 
-  /** The packet ends here. */
+  /** Adds the step at which the packet ends. */
   end(what: string): Hop[] {
     this.pass("end", what, "no")
     return this.hops
   }
 
-  /** Says what this tool cannot judge: the packet may end there. */
+  /** Adds a step that this tool cannot judge, where the packet may end. */
   notJudged(where: Hop["where"], what: string): void {
     this.pass(where, `not judged: ${what}`, "perhaps")
   }
 
-  /** Takes over the hops of the answer, which was followed by itself. */
+  /** Appends the separately evaluated steps of the answer. */
   append({ hops, stop, isUnrouted }: PacketPath): Hop[] {
     this.hops.push(...hops)
     this.stop ??= stop
@@ -78,8 +78,8 @@ export class PacketPath {
 }
 
 /**
- * Several paths as one list: the common hops once, then the different ones of each path with its number. Equal paths
- * count once.
+ * Joins several paths into one list: the common steps once, then the different steps of each path with its number.
+ * Drops duplicate paths.
  */
 export function joinPaths(all: readonly (readonly Hop[])[]): Hop[] {
   const ways = [...new Map(all.map((hops) => [JSON.stringify(hops), hops])).values()]
@@ -87,7 +87,7 @@ export function joinPaths(all: readonly (readonly Hop[])[]): Hop[] {
   if (others.length === 0) return [...first]
   const isShared = (hop: Hop, at: number) => others.every((way) => JSON.stringify(way[at]) === JSON.stringify(hop))
   const differing = first.findIndex((hop, at) => !isShared(hop, at))
-  const split = differing === -1 ? first.length - 1 : differing // each way has an end of its own
+  const split = differing === -1 ? first.length - 1 : differing // paths differ at least in their end
   return [
     ...first.slice(0, split),
     ...ways.flatMap((hops, at) => hops.slice(split).map((hop) => ({ ...hop, way: at + 1 }))),

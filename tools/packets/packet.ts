@@ -8,51 +8,51 @@ import type { Kernel } from "./kernel.ts"
 /** The destination of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
-  /** 0 for no port: ICMP. */
+  /** 0 for ICMP, which has no ports. */
   readonly port: number
   readonly protocol: "tcp" | "udp" | "icmp"
 }
 
-/** The first packet of a connection, or its answer, at one hook. Rules create changed copies. */
+/** The first packet of a connection, or its answer, at one hook. Rules do not change it but create changed copies. */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array
   /** `IPPROTO_*` */
   readonly protocol: number
-  /** 0 without a port (ICMP), and for an answer, whose port is unknown. */
+  /** 0 for ICMP, and for an answer, whose destination port is unknown. */
   readonly destinationPort: number
   /**
-   * The source port of an answer, 0 for ICMP. Undefined for the first packet of a connection, whose source port the
-   * client chooses.
+   * The source port of an answer; 0 for ICMP. Undefined for the first packet of a connection, because the client
+   * chooses the port.
    */
   readonly sourcePort?: number
   readonly input: string
   readonly output: string
-  /** A u32, initially 0: the kernel clears the mark when a packet leaves a container's namespace. */
+  /** The mark, a u32. It is 0 at first, because the kernel clears it when a packet leaves a container's namespace. */
   readonly mark: Bits
-  /** The connection's mark, a u32. */
+  /** The mark of the connection, a u32. */
   readonly connectionMark: Bits
-  /** The connection's labels, 128 bits. */
+  /** The labels of the connection, 128 bits. */
   readonly connectionLabels: Bits
-  /** "none" before the kernel looks up the connection, at prerouting before priority -200. */
+  /** "none" before the kernel looks up the connection: at prerouting, before priority -200. */
   readonly tracking: "none" | "new" | "established" | "untracked"
-  /** Destination and port as the container sent them. */
+  /** Addresses and port as the sender set them. */
   readonly original: { readonly source: Uint8Array; readonly destination: Uint8Array; readonly destinationPort: number }
   readonly isDestinationMapped: boolean
   readonly isSourceMapped: boolean
-  /** Whether it is a frame that br_netfilter sends through the rules, not a packet that the host routes. */
+  /** Whether br_netfilter sends the packet through the rules, as a frame that the host does not route. */
   readonly isBridged: boolean
-  /** The bridge, for a frame in the rules of family bridge: input and output are its ports. */
+  /** The bridge of a frame in rules of family bridge. Its `input` and `output` are bridge ports. */
   readonly bridge?: string
-  /** The type of an ICMPv6 message that is no echo: neighbor discovery. */
+  /** The type of an ICMPv6 message of neighbor discovery. Undefined for an echo. */
   readonly icmpType?: number
-  /** Whether a process of the host sends it. */
+  /** Whether a process of the host sends the packet. */
   readonly isOfHost?: true
 }
 
 export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
 
-/** Returns the fields of a packet that are the same before and after a rule that may match. */
+/** Returns a packet in which only values are known that are equal before and after a rule that may match. */
 export function agreeingPacket(before: Packet, after: Packet): Packet {
   return {
     ...before,
@@ -64,7 +64,7 @@ export function agreeingPacket(before: Packet, after: Packet): Packet {
 
 export const NO_LABELS: Bits = knownBits(new Uint8Array(16))
 
-/** Creates the first packet of a connection, as it arrives at the host by an interface. */
+/** Creates the first packet of a connection, as it arrives at an interface of the host. */
 export function firstPacket(source: Uint8Array, destination: Destination, input: string): Packet {
   const { ip, port } = destination
   return {
@@ -91,7 +91,7 @@ export function protocolOf({ protocol, ip }: Destination): number {
   return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6
 }
 
-/** Returns a u32 as registers have it. */
+/** Returns a u32 as the bytes of a register. */
 export function u32Bits(value: number): Bits {
   return knownBits(u32.encode(value >>> 0))
 }
@@ -123,7 +123,7 @@ const Meta = {
 const OF_INPUT = new Set<number>([Meta.iif, Meta.iiftype, Meta.iifgroup, Meta.iifkind])
 const OF_OUTPUT = new Set<number>([Meta.oif, Meta.oiftype, Meta.oifgroup, Meta.oifkind])
 const NO_INTERFACE = { index: 0, type: 0, group: 0, kind: "" }
-/** Names of keys for messages. */
+/** Names of `meta` keys in messages. */
 const META_NAMES: Readonly<Record<number, string>> = {
   0: "meta length",
   2: "meta priority",
@@ -138,8 +138,8 @@ const META_NAMES: Readonly<Record<number, string>> = {
 }
 
 /**
- * Returns the value that `meta KEY` loads. Returns "break" if the expression ends the rule, as for the user of a packet
- * that no process of the host sent.
+ * Returns the value that `meta KEY` loads. Returns "break" if the expression ends the rule, such as `meta skuid` for a
+ * packet that no process of the host sent.
  */
 export function metaOf(packet: Packet, key: number, kernel: Pick<Kernel, "interfaceOf">): Bits | "break" {
   const { input, output, protocol, source, mark, bridge = "" } = packet
@@ -187,35 +187,35 @@ const Ct = {
   sourceIp6: 21,
   destinationIp6: 22,
 } as const
-const CT_STATES = { none: 1, established: 2, new: 8, untracked: 64 } as const // none: invalid
+const CT_STATES = { none: 1, established: 2, new: 8, untracked: 64 } as const // an invalid packet has no bit
 /** `IPS_SRC_NAT`, `IPS_DST_NAT`: <linux/netfilter/nf_conntrack_common.h>. */
 export const IPS_SRC_NAT = 16
 export const IPS_DST_NAT = 32
 const IP_CT_DIR_REPLY = 1
 
-/** Whether it is the answer to the first packet of a connection. */
+/** Reports whether a packet is the answer to the first packet of a connection. */
 export function isAnswer({ sourcePort }: Packet): boolean {
   return sourcePort !== undefined
 }
 
-/** Whether the kernel knows its connection. */
+/** Reports whether the kernel tracks the packet's connection. */
 export function isTracked({ tracking }: Packet): boolean {
   return tracking === "new" || tracking === "established"
 }
 
-/** Returns the flags of the first segment of a connection, and of its answer: SYN, and SYN with ACK. */
+/** Returns the TCP flags of a connection's first segment, SYN, or of its answer, SYN and ACK. */
 export function tcpFlagsOf(packet: Packet): number {
   return isAnswer(packet) ? 0x12 : 2
 }
 
-/** Returns the types of an echo request and its answer, in ICMP and ICMPv6. */
+/** Returns the type of an echo request, or of its answer, in ICMP or ICMPv6. */
 export function icmpTypeOf(packet: Packet): number {
   if (packet.icmpType !== undefined) return packet.icmpType
   if (packet.protocol === IPPROTO.icmp) return isAnswer(packet) ? 0 : 8
   return isAnswer(packet) ? 129 : 128
 }
 
-/** Returns `ct status`: IPS_* bits of the connection. */
+/** Returns the value of `ct status`: the IPS_* bits of the connection. */
 export function statusOf({ isDestinationMapped, isSourceMapped }: Packet): number {
   return (isDestinationMapped ? IPS_DST_NAT : 0) | (isSourceMapped ? IPS_SRC_NAT : 0)
 }
@@ -241,7 +241,10 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   return unknownBits(`ct key ${key}`)
 }
 
-/** The first client port: `net.ipv4.ip_local_port_range`, RFC 6335. An answer goes to this or a higher port. */
+/**
+ * The first port that clients use: `net.ipv4.ip_local_port_range`, RFC 6335. The destination port of an answer is not
+ * below it.
+ */
 export const CLIENT_PORTS = 0x8000
 const TCP_FLAGS = 13
 
@@ -263,7 +266,7 @@ export function payloadOf(packet: Packet, base: number, offset: number, length: 
   }
 }
 
-/** Returns the known bytes of the IPv4 or IPv6 header before the packet is sent. */
+/** Returns the bytes of the IPv4 or IPv6 header that are known before the packet is sent. */
 function networkHeader({ source, destination, protocol }: Packet): Bits {
   const isIpv4 = familyOf(source) === AF_INET
   const size = isIpv4 ? 20 : 40
@@ -282,7 +285,7 @@ function networkHeader({ source, destination, protocol }: Packet): Bits {
   return { value, known, what: "a field of the header" }
 }
 
-/** Returns the header of TCP, UDP or an echo. The client's port is unknown. */
+/** Returns the header of TCP, UDP or an echo, in which the client's port is unknown. */
 function transportHeader(packet: Packet): Bits {
   const { protocol, destinationPort, sourcePort } = packet
   const [value, known] = [new Uint8Array(20), new Uint8Array(20)]

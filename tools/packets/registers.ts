@@ -1,16 +1,16 @@
 import { type Bits, unknownBits } from "./bits.ts"
 
-/** The size of all registers: `NFT_REG32_COUNT` words. */
+/** The size of all registers in bytes: `NFT_REG32_COUNT` words. */
 const SIZE = 4 * 20
 
-/** The registers of a rule's expressions. */
+/** The registers on which a rule's expressions work. */
 export class Registers {
   readonly #value = new Uint8Array(SIZE)
   readonly #known = new Uint8Array(SIZE).fill(0xff)
-  /** The loaded values with unknown bits, by their first byte. */
+  /** The descriptions of values with unknown bits, by the value's first byte. */
   readonly #what = new Map<number, Pick<Bits, "what" | "isRandom">>()
 
-  /** Writes a value. The kernel fills the last word with zeros. */
+  /** Writes a value. As in the kernel, zeros fill its last word. */
   load(register: number, bits: Bits): void {
     const start = offsetOf(register)
     const end = Math.min(SIZE, start + 4 * Math.ceil(bits.value.length / 4))
@@ -24,7 +24,7 @@ export class Registers {
     }
   }
 
-  /** Returns the first bytes of a register and the following ones. */
+  /** Returns `length` bytes, from the first byte of a register. */
   read(register: number, length: number): Bits {
     const start = offsetOf(register)
     const known = this.#known.slice(start, start + length)
@@ -35,7 +35,7 @@ export class Registers {
     return { value, known, ...(note ?? { what: "a value" }) }
   }
 
-  /** Makes every register unknown: an expression that is not decoded may have written any of them. */
+  /** Makes every register unknown, because an expression that is not decoded may have written any of them. */
   forget(what: string): void {
     this.#known.fill(0)
     for (let at = 0; at < SIZE; at += 4) this.#what.set(at, { what, isRandom: false })
@@ -47,7 +47,10 @@ export class Registers {
   }
 }
 
-/** Registers 1 to 4 have 16 bytes each, 8 to 23 are the same bytes as words; `enum nft_registers`. */
+/**
+ * Returns the offset of a register. Registers 1 to 4 have 16 bytes each, and 8 to 23 are the same bytes as words; `enum
+ * nft_registers`.
+ */
 function offsetOf(register: number): number {
   return register < 8 ? 16 * register - 16 : 4 * (register - 8)
 }

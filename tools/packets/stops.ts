@@ -8,15 +8,15 @@ import { firstPacket, type Packet } from "./packet.ts"
 import type { Stop } from "./packet-path.ts"
 import { insideRules, type NodeState } from "./trip.ts"
 
-/** A node's state whose kernel and rules many walks share. */
+/** A node's state with the kernel state and rules that many evaluations share. */
 export type SharedState = NodeState & { readonly shared: NonNullable<NodeState["shared"]> }
 
-/** Opens what many walks over one node share. The kernel is the caller's to dispose. */
+/** Prepares the state that many evaluations of one node share. The caller disposes `kernel`. */
 export function share(state: NodeState, kernel: HostKernel): SharedState {
   return { ...state, shared: { kernel, rulesOf: indexRules(state.filter ?? { rules: [] }) } }
 }
 
-/** Whether the rules that drop a packet of one address, or for it, also drop that of another one. */
+/** Reports whether the rules that drop a packet also drop it with another address in place of the container's. */
 export function dropsAlso({ filter, shared }: SharedState, stop: Stop, own: Uint8Array, other: Uint8Array): boolean {
   const { packet, base, device } = stop
   const replaced = (ip: Uint8Array) => (sameBytes(ip, own) ? other : ip)
@@ -27,12 +27,12 @@ export function dropsAlso({ filter, shared }: SharedState, stop: Stop, own: Uint
   return passHook(rules, base.hook, changed, device).verdict === "drop"
 }
 
-/** The ports of packets that a container may send and get; 0 is an echo. */
+/** The ports of test packets from and to a container; 0 is an echo. */
 const PORTS = [0, 53, 80, 443, 40000] as const
 
 /**
- * The chain in a container that drops all that the container sends, or all that it gets, by one of its addresses; of
- * its chains only base chains are read.
+ * Returns the chain in a container that drops all packets from the container, or all packets to it, for one of its
+ * addresses. Only rules in base chains are known.
  */
 export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: readonly Uint8Array[]): Stop | undefined {
   const { filter } = inside
@@ -57,8 +57,8 @@ export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: re
 }
 
 /**
- * Test packets: the first ones of TCP, UDP and echo connections, and those of established ones, from a container or to
- * it.
+ * Returns test packets from or to a container: the first packet of a connection, and a packet of an established one,
+ * for TCP and UDP or for an echo.
  */
 function packetsOf(isSent: boolean, own: Uint8Array, other: Uint8Array, port: number, ifName: string): Packet[] {
   const [source, ip] = isSent ? [own, other] : [other, own]

@@ -19,31 +19,31 @@ import { type HostKernel, interfaceNumbers, type Kernel, RTN } from "./kernel.ts
 import type { Packet } from "./packet.ts"
 import { type Hop, PacketPath } from "./packet-path.ts"
 
-/** The input of a walk. */
+/** The state of a node for which packets are evaluated. */
 export interface NodeState {
   readonly node: Node
   readonly attachments: readonly NodeAttachment[]
-  /** Where the packet begins; undefined for one from outside. */
+  /** The attachment that sends the packet. Undefined for a packet from outside. */
   readonly attachment?: NodeAttachment
   readonly filter: FilterView | undefined
-  /** The namespace of an attachment, for the rules in it; without, they are not looked at. */
+  /** Returns the namespace of an attachment. Without this function, rules in containers are not evaluated. */
   readonly insideOf?: ((one: NodeAttachment) => Inside | NotInside | undefined) | undefined
   /**
-   * Whether the trip ends with a check for a listening process and one line about the answer. Otherwise the trip has a
-   * line for each place where the answer may be lost.
+   * Whether the path ends with a check for a listening process, and the answer has a path of its own. Otherwise the
+   * path has a line for each place where the answer may be lost.
    */
   readonly isWhole?: boolean
-  /** The shared data of several walks over one node. */
+  /** The data that several evaluations of one node share. */
   readonly shared?: { readonly kernel: HostKernel; readonly rulesOf: FilterQuestions["rulesOf"] } | undefined
 }
 
-/** A container's namespace. */
+/** A container's namespace, and a socket inside it. */
 export interface Container {
   readonly sandbox: Netns
   readonly inside: RouteSocket
 }
 
-/** One packet on its way. */
+/** One packet that is evaluated, and its path so far. */
 export interface Trip extends NodeState {
   readonly way: PacketPath
   /** The container that sends the first packet. Undefined if another host sends it. */
@@ -53,8 +53,8 @@ export interface Trip extends NodeState {
 }
 
 /**
- * Evaluates the rules at a hook for the packet, and reports their effect; undefined if they drop it. With `isQuiet` a
- * hook without an effect is not reported.
+ * Evaluates the rules at a hook for a packet, and reports their effect. Returns undefined if they drop the packet. With
+ * `isQuiet`, it does not report a hook without an effect.
  */
 export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet = false): HookResult | undefined {
   const result = passHook(rules, hook, packet)
@@ -65,7 +65,10 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   return result.verdict === "drop" ? undefined : result
 }
 
-/** Like the rules of a hook, for an interface's ingress or egress. Places without an effect are not reported. */
+/**
+ * Evaluates the rules and filters at an interface's ingress or egress. Returns false if they drop the packet. Does not
+ * report a hook without an effect.
+ */
 export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
   const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
   if (xdp)
@@ -78,7 +81,7 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
 }
 
 /**
- * Evaluates the rules for a frame at a hook of family bridge. ARP is not followed there. Tables of this suite only
+ * Evaluates the rules at a hook of family bridge for a frame. ARP is not evaluated there. Tables of this suite only
  * match MACs.
  */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
@@ -95,10 +98,10 @@ export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): b
   return true
 }
 
-/** Tables of this suite, and of the reference suite. */
+/** Names of tables of this suite and the reference suite. */
 const OURS = /^cni_/
 
-/** Evaluates the rules of a container's namespace for the packet. */
+/** Evaluates the rules of a container's namespace for a packet. Returns false if they drop it. */
 export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly string[], packet: Packet): boolean {
   const inside = trip.insideOf?.(one)
   if (inside === undefined || "reason" in inside) return true
@@ -116,10 +119,10 @@ export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly stri
   return true
 }
 
-/** The name of this list among those that were not read whole. */
+/** The name of this list in `notWhole`. */
 const FILTER_RULES = "rules of the packet filter"
 
-/** The rules in a container: those in base chains alone are read, and no set. */
+/** Returns the known rules of a container: those in base chains. Sets are unknown. */
 export function insideRules(inside: Inside, filter: FilterView, choices: Choices): FilterQuestions {
   const { bases } = filter
   const isRead = (chain: { name: string }) => bases.some(({ name }) => name === chain.name)
@@ -140,7 +143,9 @@ export function insideRules(inside: Inside, filter: FilterView, choices: Choices
   return { bases, rulesOf: (chain) => (isRead(chain) ? rulesOf(chain) : undefined), kernel, choices }
 }
 
-/** Reports the filters and the qdisc of traffic control at an interface. */
+/**
+ * Reports the traffic control filters, and at egress the qdisc, of an interface. Returns false if they drop the packet.
+ */
 function passTrafficControl(
   { way, node, kernel }: Trip,
   hook: "ingress" | "egress",
@@ -153,7 +158,7 @@ function passTrafficControl(
   for (const { place, filter, effect, isForAll, by = "", target } of kernel.trafficFilters(link)) {
     if ((place === "ingress") !== (hook === "ingress") || !protocols.includes(filter.protocol as never)) continue
     const to = node.links.find(({ nsid, index }) => nsid === undefined && index === target)
-    if (effect === "redirects" && to?.kind === "ifb" && to.isUp) continue // a limit: it comes back
+    if (effect === "redirects" && to?.kind === "ifb" && to.isUp) continue // a rate limit, after which the packet continues
     const where = `to ${to?.isUp ? `"${to.name}"` : "a missing or inactive interface"}`
     const does = { drops: "drops it", redirects: `sends it ${where} instead`, decides: `(${by}) may drop it` }[effect]
     const isSure = isForAll && effect !== "decides"
@@ -168,7 +173,7 @@ function passTrafficControl(
   return hook === "ingress" || passQueue(way, device, link.qdisc)
 }
 
-/** Reports the root qdisc of the interface through which the packet leaves. */
+/** Reports the root qdisc of the interface through which the packet leaves. Returns false if it drops the packet. */
 export function passQueue(way: PacketPath, device: string, qdisc: string | undefined): boolean {
   if (qdisc === "netem") way.pass("tc", `the qdisc netem of "${device}" may lose it`, "perhaps")
   if (qdisc !== "blackhole") return true
@@ -176,7 +181,7 @@ export function passQueue(way: PacketPath, device: string, qdisc: string | undef
   return false
 }
 
-/** The reason why an IPsec policy of the host drops a packet; `undefined` when no policy does. */
+/** Returns the reason why an IPsec policy of the host drops a packet, or `undefined` if none does. */
 export function whyBlockedByIpsec(
   { kernel: { ipsec } }: Trip,
   direction: IpsecDirection,
@@ -192,7 +197,7 @@ export function dropped({ way }: Trip): Hop[] {
   return way.end(`dropped by ${by[way.hops.at(-1)?.where ?? "filter"] ?? "the packet filter"}`)
 }
 
-/** The end of a way whose packet arrives, and whose answer `follow` follows. */
+/** Ends the path of a packet that arrives. `follow` evaluates the answer. */
 export function arrive(trip: Trip, what: string, follow: (trip: Trip) => unknown): Hop[] {
   const { way } = trip
   const answer = new PacketPath()
@@ -207,7 +212,7 @@ export function arrive(trip: Trip, what: string, follow: (trip: Trip) => unknown
   return way.arrive(what)
 }
 
-/** Says where rules have sent a packet: "10.96.0.10:80 is forwarded to 10.85.0.3:80 (pod shop/db), by rule …". */
+/** Reports where rules have sent a packet: "10.96.0.10:80 is forwarded to 10.85.0.3:80 (pod shop/db), by rule …". */
 export function tellDestination(trip: Trip, { packet, mappings }: HookResult): void {
   const { way, kernel, node } = trip
   const found = mappings.find(({ mapping }) => mapping.kind === "destination")
@@ -224,13 +229,13 @@ export function tellDestination(trip: Trip, { packet, mappings }: HookResult): v
   way.pass("nat", `${from} is forwarded to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)
 }
 
-/** The attachment that has an address. */
+/** Returns the attachment that has an address. */
 export function holderOf({ attachments }: Pick<NodeState, "attachments">, ip: Uint8Array): NodeAttachment | undefined {
   const text = formatIp(ip)
   return attachments.find(({ addresses }) => addresses.some((address) => address.split("/")[0] === text))
 }
 
-/** "pod shop/db", "container pods/c2/eth0" */
+/** Describes an attachment: "pod shop/db", "container pods/c2/eth0". */
 export function describe({ network, containerId, ifName, pod }: NodeAttachment): string {
   return pod === undefined ? `container ${network}/${containerId}/${ifName}` : `pod ${pod.namespace}/${pod.name}`
 }

@@ -15,12 +15,12 @@ import { type Destination, firstPacket, protocolOf } from "./packet.ts"
 import { type Hop, joinPaths, PacketPath, type Walk } from "./packet-path.ts"
 import { type Container, dropped, type NodeState, passDevice, passInside, passQueue, type Trip } from "./trip.ts"
 
-/** The number of paths that are followed where chance decides. */
+/** The maximum number of paths that are evaluated for random choices. */
 const MAX_PATHS = 16
 
 /**
- * Follows the first packet of a container's connection: reads links, routes and rules, and queries the kernel's route
- * for the packet. Follows each path of a random choice. Changes nothing.
+ * Evaluates the first packet of a container's connection: reads links, routes and rules, and requests the kernel's
+ * route for the packet. Evaluates each path of a random choice. Changes nothing.
  */
 export function walk(state: ContainerState, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()
@@ -31,12 +31,12 @@ export function walk(state: ContainerState, sandbox: Netns, destination: Destina
   })
 }
 
-/** The path of a packet that begins a connection from the host, and of its answer. */
+/** Evaluates the first packet of a connection from the host, and its answer. */
 export function walkFromHost(state: NodeState, destination: Destination): Walk {
   return walkEach(state, (trip) => fromHost(trip, destination))
 }
 
-/** The TTL, or hop limit, of an attachment's packets. */
+/** Returns the TTL or hop limit of packets from an attachment's container. */
 function hopLimit({ ifName }: NodeAttachment, { ip }: Destination): number {
   const setting = familyOf(ip) === AF_INET ? "net/ipv4/ip_default_ttl" : `net/ipv6/conf/${ifName}/hop_limit`
   return Number(sysctl(setting) ?? MOST_HOPS)
@@ -44,7 +44,7 @@ function hopLimit({ ifName }: NodeAttachment, { ip }: Destination): number {
 
 const MOST_HOPS = 64
 
-/** Walks each path that chance may take. */
+/** Evaluates each path of random choices, and joins the results. */
 export function walkEach(state: NodeState, from: (trip: Trip) => Hop[]): Walk {
   using own = state.shared ? undefined : new HostKernel()
   const kernel = state.shared?.kernel ?? own ?? new HostKernel()
@@ -63,7 +63,7 @@ export function walkEach(state: NodeState, from: (trip: Trip) => Hop[]): Walk {
   return { hops: [...hops, { where: "end", what: more, passes: "perhaps" }], stop: undefined, isUnrouted: false }
 }
 
-/** A walk that begins at an attachment. */
+/** The state for an evaluation that begins at an attachment. */
 export type ContainerState = NodeState & { readonly attachment: NodeAttachment }
 type ContainerTrip = Trip & { readonly attachment: NodeAttachment; readonly container: Container }
 
@@ -76,7 +76,7 @@ function fromContainer(trip: ContainerTrip, destination: Destination, ttl: numbe
   const question = { dst: destination.ip, protocol: protocolOf(destination), destinationPort: portOf(destination) }
   const first = askRoute(inside, question)
   if (typeof first === "string") return way.end(`the container ${describeRefusal(first, destination.ip)}`)
-  // With the source that it has chosen the kernel looks again: rules may go by it.
+  // The kernel repeats the lookup with the source that it has chosen, because policy rules may match the source.
   const route = first.preferredSource ? askRoute(inside, { ...question, src: first.preferredSource }) : first
   const source = first.preferredSource ?? sourceOf(attachment, destination)
   if (!source) return way.end(`the container has no address of the family of ${formatIp(destination.ip)}`)
@@ -100,7 +100,7 @@ function fromContainer(trip: ContainerTrip, destination: Destination, ttl: numbe
   return fromHostEnd({ ...trip, attachment: used }, source, destination, route.gateway)
 }
 
-/** The attachment of another interface of the same container. */
+/** Returns the attachment of another interface of the same container. */
 function otherInterface({ attachments, attachment }: ContainerTrip, name: string): NodeAttachment | undefined {
   return attachments.find(({ netns, ifName }) => netns !== undefined && netns === attachment.netns && ifName === name)
 }
