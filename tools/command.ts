@@ -7,7 +7,7 @@ import { configuredNetworks, requireNetwork } from "./known-networks.ts"
 import { DEFAULT_DATA_DIR, type NodePlaces } from "./node/mod.ts"
 import type { Screen } from "./screen.ts"
 
-/** The arguments of a command: flags by name, then the other words. */
+/** The arguments of a command: its flags by name, and its other words in order. */
 export interface Arguments {
   readonly flags: Readonly<Record<string, string | boolean | readonly (string | boolean)[] | undefined>>
   readonly words: readonly string[]
@@ -15,49 +15,49 @@ export interface Arguments {
 
 /** The syntax of a flag. */
 export interface FlagSyntax {
-  /** Whether it takes a value. */
+  /** Whether the flag takes a value ("string"). */
   readonly type: "string" | "boolean"
-  /** The short form, one letter. */
+  /** The short form of the flag: one letter. */
   readonly short?: string
-  /** Whether it may be repeated to add values. */
+  /** Whether the flag may be repeated to give several values. */
   readonly multiple?: boolean
 }
 
-/** A flag: its syntax and its help. */
+/** A flag: its syntax and its help text. */
 export interface Flag extends FlagSyntax {
-  /** The placeholder of the value: "DIR". */
+  /** The placeholder of the value in help texts: "DIR". */
   readonly value?: string
   /** The valid values, if they are few. */
   readonly choices?: readonly string[]
   readonly help: string
 }
 
-/** One command of the tool. */
+/** A command of `cni`. */
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
   /**
-   * The positional arguments, as the help shows them: optional ones in brackets at the end; "…" for a repeatable last
-   * one.
+   * The positional arguments as the help shows them. Optional arguments are in brackets at the end. "…" follows the
+   * last argument if it may be repeated.
    */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
-  /** The values of a word for completion, by its name in `words`. */
+  /** The values of a positional argument for completion, by its name in `words`. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
-  /** Details and examples. */
+  /** The help text with details and examples. */
   readonly help: string
-  /** Whether the command runs until it is stopped, and shows no progress. */
+  /** Whether the command runs until it is stopped, without a progress message. */
   readonly isService?: true
-  /** Whether the command needs root: without it, its output would be wrong. */
+  /** Whether the command needs root. As another user, its output would be wrong. */
   readonly needsRoot?: true
-  /** Runs the command. An error becomes a message and exit code 1. */
+  /** Runs the command. A thrown error becomes a message and exit code 1. */
   run(args: Arguments, terminal: Terminal): Promise<void>
 }
 
-/** An invalid command line: exit code 2, with a pointer to the help. */
+/** An invalid command line. The command prints a pointer to the help and ends with exit code 2. */
 export class UsageError extends Error {}
 
-/** The command has finished and printed everything. The exit code is its outcome. */
+/** Ends a command that has printed its complete output. The exit code tells the outcome. */
 export class Found extends Error {
   readonly exitCode: number
 
@@ -67,27 +67,27 @@ export class Found extends Error {
   }
 }
 
-/** The exit code of a command that looked for faults and found some. 1 is for a command that could not look. */
+/** The exit code of a command that looked for faults and found some. A command that could not look ends with 1. */
 export const FOUND_FAULTS = 3
 
-/** Returns the value of a flag that takes text. */
+/** Returns the value of a flag with a value, or undefined if it was not given. */
 export function text(args: Arguments, flag: string): string | undefined {
   const value = args.flags[flag]
   return typeof value === "string" ? value : undefined
 }
 
-/** Returns the values of a flag that may be repeated. */
+/** Returns all values of a flag that may be repeated. */
 export function texts(args: Arguments, flag: string): string[] {
   const value = args.flags[flag]
   return Array.isArray(value) ? value.filter((one) => typeof one === "string") : []
 }
 
-/** Whether a flag without a value was given. */
+/** Reports whether a flag without a value was given. */
 export function given(args: Arguments, flag: string): boolean {
   return args.flags[flag] === true
 }
 
-/** Returns the positional argument at an index. The tool has checked that it exists. */
+/** Returns the positional argument at an index. `cni` has checked that it exists. */
 export function word(args: Arguments, index: number): string {
   return args.words[index] ?? ""
 }
@@ -136,8 +136,8 @@ export const nodeFlags = {
 } as const satisfies Record<string, Flag>
 
 /**
- * Returns the directories of a node: from flags and environment, or else from the configuration of containerd, CRI-O,
- * k3s or RKE2, or else the usual ones and that of the tool's package.
+ * Returns the directories of a node. Flags and environment come first, then the configuration of containerd, CRI-O, k3s
+ * or RKE2, then the usual directories and that of this tool's package.
  */
 export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodePlaces {
   const { confDir, binDirs, isOfRuntime } = nodeDirectories()
@@ -151,24 +151,24 @@ export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodeP
   }
 }
 
-/** Whether the user requested JSON. */
+/** Reports whether the user requested JSON. */
 export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
   return flags.json === true || flags.output === "json"
 }
 
-/** Returns the screen for a command's text. With `isWide` its width is unlimited. */
+/** Returns the screen for a command's text. The width is unlimited for `--wide`. */
 export function screenOf(args: Arguments, { columns, colour = false }: Terminal): Screen {
   const isWide = args.flags.output === "wide"
   return { columns: isWide ? undefined : columns, colour, isWide, hasHeads: !given(args, "no-headers") }
 }
 
-/** Prints a command's output: as JSON if requested, on one line with `--watch`; otherwise as text. */
+/** Prints a command's output as text, or as JSON if requested. With `--watch`, JSON is on one line. */
 export function print(args: Arguments, terminal: Terminal, found: { json(): unknown; text(screen: Screen): string }) {
   if (!wantsJson(args)) terminal.stdout(found.text(screenOf(args, terminal)))
   else terminal.stdout(`${given(args, "watch") ? stringifyJson(found.json()) : printJson(found.json())}\n`)
 }
 
-/** Returns the runtime of the flags and the environment. */
+/** Returns the runtime that flags and environment describe. */
 export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
   const { env, stderr, signal } = terminal
   const { binDirs, cacheDir } = placesOf(args, terminal)
@@ -184,8 +184,8 @@ export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
 }
 
 /**
- * Loads the network with a name. Prints warnings about the files on stderr. Throws with the list of networks if none
- * has the name.
+ * Loads the network with this name. Prints warnings about files on stderr. Throws with the list of networks if no
+ * network has the name.
  */
 export function networkOf(name: string, args: Arguments, terminal: Terminal): Network {
   const { confDir } = placesOf(args, terminal)
@@ -195,13 +195,15 @@ export function networkOf(name: string, args: Arguments, terminal: Terminal): Ne
   return network
 }
 
-/** Returns the path of a namespace: /run/netns/demo for "demo" of `ip netns`. The plugins check that it exists. */
+/**
+ * Returns the path of a namespace: /run/netns/demo for "demo", a name of `ip netns`. The plugins check that it exists.
+ */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
   return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)
 }
 
-/** Reads a number of seconds, and returns milliseconds. Throws a usage error for 0 and below. */
+/** Converts a number of seconds to milliseconds. Throws a usage error for 0 and below. */
 export function readSeconds(flag: string, given: string): number {
   const seconds = Number(given)
   if (Number.isFinite(seconds) && seconds > 0) return seconds * 1000

@@ -4,21 +4,19 @@ import { type Arguments, netnsPath, text } from "./command.ts"
 import { containerIdOf, defaults, type Terminal } from "./environment.ts"
 import { attachmentsOf, isNamespace, type Node, type NodeAttachment, type NodePlaces, readNode } from "./node/mod.ts"
 
-/** The help text about names of containers. */
+/** The help text about the ways to name a container. */
 export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or a name from "cni ps": a container's ID, NAMESPACE/POD,
 or NETWORK/ID/IFNAME.`
 
-/** A container of this node. */
+/** A container on this node, as an argument named it. */
 export interface NamedContainer {
   /** The path of its network namespace. Undefined if none is recorded. */
   readonly netns: string | undefined
-  /** The interfaces. Empty for a network namespace without attachments. */
+  /** The container's attachments. Empty for a network namespace without attachments. */
   readonly attachments: readonly NodeAttachment[]
 }
 
-/**
- * Reads this node's attachments. Throws where the records cannot be read: a container that exists would not be found.
- */
+/** Reads this node's attachments. Throws if records cannot be read, because existing containers would not be found. */
 export function readAttachments(places: NodePlaces): { node: Node; attachments: readonly NodeAttachment[] } {
   const node = readNode(places, { hasRoutes: false })
   const hidden = node.unread.find(({ what }) => what === "cache" || what === "leases")
@@ -26,7 +24,7 @@ export function readAttachments(places: NodePlaces): { node: Node; attachments: 
   return { node, attachments: attachmentsOf(node) }
 }
 
-/** Finds the container that an argument names. Throws if none matches; `more` is appended to the message. */
+/** Returns the container that an argument names. Throws if none matches. `more` is appended to the message. */
 export function findContainer(name: string, all: readonly NodeAttachment[], more = ""): NamedContainer {
   const path = netnsPath(name)
   const attachments = all.filter((one) => isNamed(one, name, path))
@@ -38,18 +36,18 @@ export function findContainer(name: string, all: readonly NodeAttachment[], more
   )
 }
 
-/** Selects an interface of a container: by network, and by name if it has several there. */
+/** An interface of a container, selected by network. The name selects one of several in the same network. */
 export interface Selection {
   readonly network: string
   readonly ifName: string | undefined
 }
 
-/** Returns the interface that `--ifname` or `CNI_IFNAME` names. */
+/** Returns the selection of a network and, if `--ifname` or `CNI_IFNAME` is given, of an interface. */
 export function selectionOf(network: string, args: Arguments, { env }: Pick<Terminal, "env">): Selection {
   return { network, ifName: text(args, "ifname") ?? (env.CNI_IFNAME || undefined) }
 }
 
-/** Finds the attachment of a named container to a network. Throws if none or several match. */
+/** Returns the attachment of a container to a network. Throws if none or several match. */
 export function findAttachment(
   name: string,
   { network, ifName }: Selection,
@@ -69,12 +67,12 @@ export function findAttachment(
   throw new Error(`Cannot find interface${wanted} of container "${name}" in network "${network}": ${has}`)
 }
 
-/** Returns the attachment for a verb, with the names that it has on the node. */
+/** Returns a requested attachment for a verb, with the names that the node's records have. */
 export function asFound(asked: Attachment, { containerId, ifName, netns = "" }: NodeAttachment): Attachment {
   return { ...asked, containerId, ifName: ifName || defaults.ifName, netns }
 }
 
-/** The length to which `cni ps` and runtimes shorten IDs of 64 digits. */
+/** The number of digits to which `cni ps` and runtimes shorten IDs of 64 digits. */
 const SHORT_ID = 12
 
 function isNamed(one: NodeAttachment, name: string, path: string): boolean {

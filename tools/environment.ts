@@ -19,20 +19,20 @@ import { type ScreenSize, visible } from "./screen.ts"
 
 type Env = Readonly<Record<string, string | undefined>>
 
-/** The default directories, without a flag or a variable. */
+/** The directories that are used without a flag or a variable. */
 export const defaults = { confDir: "/etc/cni/net.d", binDir: "/opt/cni/bin", cacheDir: "/var/lib/cni", ifName: "eth0" }
 
 /**
- * Returns the container ID that upstream's cnitool derives from a namespace: "cnitool-" and the first ten bytes of the
- * SHA-512 of the absolute path, in hex. Both our tools use it, so that one can delete what the other added.
+ * Returns the container ID that the reference suite's cnitool derives from a namespace: "cnitool-" and the first ten
+ * bytes of the SHA-512 of the absolute path, in hexadecimal. So each tool can delete attachments that the other added.
  */
 export function containerIdOf(netns: string): string {
   return `cnitool-${sha512(resolve(netns)).slice(0, 20)}`
 }
 
 /**
- * Returns an interface of a namespace as the environment describes it: `CNI_IFNAME`, `CNI_ARGS`, `CAP_ARGS`. Throws
- * code 4.
+ * Returns an interface of a namespace with the properties in `CNI_IFNAME`, `CNI_ARGS` and `CAP_ARGS`. Throws a
+ * `CniError` with code 4.
  */
 export function attachmentOf(
   env: Env,
@@ -48,7 +48,10 @@ export function attachmentOf(
   }
 }
 
-/** Reads `CNI_ARGS`, "K=V;K=V". Both sides are required, and a second "=" is invalid. Throws code 4. */
+/**
+ * Parses `CNI_ARGS`, "K=V;K=V". Key and value are required, and a second "=" is invalid. Throws a `CniError` with code
+ * 4.
+ */
 function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   if (text === "") return []
   return text.split(";").map((pair) => {
@@ -58,7 +61,7 @@ function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   })
 }
 
-/** Reads `CAP_ARGS`, a JSON object with a value for each capability. Throws code 4. */
+/** Parses `CAP_ARGS`, a JSON object with a value for each capability. Throws a `CniError` with code 4. */
 function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
   if (text === "") return {}
   try {
@@ -73,7 +76,7 @@ function readCapabilityArgs({ CAP_ARGS: text = "" }: Env): JsonObject {
   )
 }
 
-/** Splits a list of directories, "A:B", and makes them absolute. Ignores empty elements. */
+/** Splits a list of directories, "A:B", and makes each absolute. Ignores empty elements. */
 export function readPath(text: string): string[] {
   return text
     .split(":")
@@ -93,7 +96,7 @@ export interface Terminal extends ScreenSize {
   readonly interactive: boolean
   /** Whether stderr is a terminal. */
   readonly watched?: boolean
-  /** Aborts at Ctrl-C, or the service manager's stop. */
+  /** Aborts on Ctrl-C, or when the service manager stops the process. */
   readonly signal: AbortSignal
 }
 
@@ -103,7 +106,7 @@ export function givenVariables(env: Env): Record<string, string> {
 }
 
 /**
- * Returns the terminal of this process. In a command that can be stopped, the first Ctrl-C aborts the signal and the
+ * Returns the terminal of this process. After the first use of its signal, the first Ctrl-C aborts the signal and the
  * second one ends the process.
  */
 export function processTerminal(): Terminal {
@@ -127,8 +130,8 @@ export function processTerminal(): Terminal {
 }
 
 /**
- * Makes SIGINT and SIGTERM abort the signal. Before its first use, and in commands that never use it, they end the
- * process at once. A caught or blocked signal would not interrupt open(2) on a file system that does not answer.
+ * Makes SIGINT and SIGTERM abort the signal. Commands that never use the signal end at once, because a caught or
+ * blocked signal would not interrupt open(2) on a file system that does not answer.
  */
 function stopAtSignals(stop: Stop): void {
   for (const [name, signal] of [
@@ -144,7 +147,7 @@ function stopAtSignals(stop: Stop): void {
 
 const [STDIN, STDOUT, STDERR] = [0, 1, 2] as const as unknown as readonly [Fd, Fd, Fd]
 
-/** Reads to the end, or until a signal. Throws the signal's reason. */
+/** Reads until the end of the input, or until a signal. Throws the signal's reason. */
 async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
   for (;;) {
@@ -157,10 +160,10 @@ async function readAll(fd: Fd, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** The exit code after a closed stdout: 128 + SIGPIPE, as shells report it for `ls | head`. */
+/** The exit code after stdout was closed: 128 + SIGPIPE, as shells report it for `ls | head`. */
 const READER_GONE = 141
 
-/** Writes everything. Ends the process silently when the pipe has no reader. */
+/** Writes the whole text. Ends the process without a message when the pipe has no reader. */
 function writeAll(fd: Fd, text: string | Uint8Array): void {
   let rest = typeof text === "string" ? encodeUtf8(visible(text)) : text
   while (rest.length > 0) {
@@ -169,10 +172,10 @@ function writeAll(fd: Fd, text: string | Uint8Array): void {
     } catch (error) {
       if (isErrno(error, "EPIPE")) leave(READER_GONE)
       if (!isErrno(error, "EAGAIN")) throw error
-      poll(fd, Poll.Out, FULL_MS) // the other end made the pipe non-blocking, and it is full
+      poll(fd, Poll.Out, FULL_MS) // the pipe is full, and the other end made it non-blocking
     }
   }
 }
 
-/** The wait for a full pipe before the next attempt. */
+/** The maximum wait for room in a full pipe before the next attempt. */
 const FULL_MS = 1000

@@ -1,7 +1,9 @@
 import { didYouMean } from "../pkg/config/mod.ts"
 import { type Node, type NodeAttachment, readNetworks } from "./node/mod.ts"
 
-/** Throws with the list of networks unless it includes `name`. `none` describes the search for an empty list. */
+/**
+ * Throws an error with the list of networks unless the list includes `name`. `none` is the message for an empty list.
+ */
 export function requireNetwork(
   name: string | undefined,
   known: Iterable<string>,
@@ -16,15 +18,15 @@ export function requireNetwork(
   )
 }
 
-/** Returns 'there are "lan", "pods"'. */
+/** Returns a list in words: 'there are "lan", "pods"'. */
 export function listOfNetworks(names: Iterable<string>): string {
   const quoted = [...new Set(names)].sort().map((each) => `"${each}"`)
   return quoted.length === 0 ? "no network exists" : `there are ${quoted.join(", ")}`
 }
 
 /**
- * Returns the networks of a node, by files and by attachments. Includes `name` if a file is unreadable, because it may
- * contain that network.
+ * Returns the names of a node's networks, from files and attachments. Includes `name` if a file is unreadable, because
+ * the file may contain that network.
  */
 export function networksOf(
   { networks }: Pick<Node, "networks">,
@@ -40,7 +42,7 @@ export function networksOf(
   ]
 }
 
-/** Returns the networks of a directory's files, or none without the directory. */
+/** Returns the names of the networks in a directory, or none if the directory does not exist. */
 export function configuredNetworks(confDir: string, name?: string): string[] {
   try {
     return networksOf({ networks: readNetworks(confDir) }, [], name)

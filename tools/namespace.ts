@@ -3,9 +3,8 @@ import { getLink, setLink } from "../pkg/netlink/mod.ts"
 import { Netns } from "../pkg/netns/mod.ts"
 
 /**
- * Creates a network namespace, like `unshare --net`. Only a descriptor holds it, so it ends with this process, even if
- * the process is killed. Its links and the addresses on their other ends are then deleted too. Throws `EPERM` without
- * CAP_SYS_ADMIN.
+ * Creates a network namespace, like `unshare --net`. Only a descriptor of this process refers to it, so the kernel
+ * deletes it with its links when the process ends, even if it is killed. Throws `EPERM` without CAP_SYS_ADMIN.
  */
 export function makeNamespace(): Netns {
   using home = Netns.own()
@@ -15,7 +14,7 @@ export function makeNamespace(): Netns {
   })
 }
 
-/** Creates such a namespace with `lo` up, like a runtime's container. */
+/** Creates a namespace like `makeNamespace`, with `lo` up as in a runtime's container. */
 export function makeContainerNamespace(): Netns {
   const made = makeNamespace()
   using inside = made.openRoute()
@@ -23,7 +22,7 @@ export function makeContainerNamespace(): Netns {
   return made
 }
 
-/** Returns a path with which other processes open a namespace that this process holds. */
+/** Returns a path that other processes can open, for a namespace that only this process refers to. */
 export function heldPath(netns: Netns): string {
   return `/proc/${processId()}/fd/${netns.fd}`
 }

@@ -2,10 +2,10 @@ import { type Installation, install, packagedBinDirs, requireExecutable, require
 import { dirname, executablePath, exists, join } from "../pkg/libc/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 
-/** The directory and the options of a plugin installation. */
+/** The directory and the options for an installation of plugins. */
 export type InstallationManner = Pick<Installation, "adopt" | "dryRun" | "directory">
 
-/** Returns the installation of all plugins from those beside this tool. Throws if they are missing. */
+/** Returns an installation of all plugins that are beside this tool. Throws if they are missing. */
 export function pluginInstallation(manner: InstallationManner): Installation {
   const from = pluginsBeside(dirname(executablePath()))
   const checks = { inspect: requireExecutable, introduce: requireVersion }
@@ -13,8 +13,8 @@ export function pluginInstallation(manner: InstallationManner): Installation {
 }
 
 /**
- * Returns the directory of the plugins: `bin` beside this tool (built), the tool's directory (unpacked), or the
- * directory of the tool's package.
+ * Returns the directory with this suite's plugins: `bin` beside this tool after a build, the tool's directory in an
+ * archive, or the directory of the tool's package.
  */
 export function pluginsBeside(directory: string): string {
   const places = [join(directory, "bin"), directory, ...packagedBinDirs(directory)]
@@ -25,7 +25,7 @@ export function pluginsBeside(directory: string): string {
   throw new Error(`Cannot find the plugins to install in ${places.join(" or ")}: missing ${fewest.join(", ")}`)
 }
 
-/** Whether `cni install` of this tool would succeed in a directory. Changes nothing. */
+/** Reports whether `cni install` of this tool would succeed in a directory. Changes nothing. */
 export function canInstall(directory: string, adopt: boolean): boolean {
   try {
     const installation = pluginInstallation({ directory, adopt, dryRun: true })

@@ -17,7 +17,10 @@ import { attachmentsOf, type Node, type NodeAttachment, portAsJson, readNode } f
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age, sortedByNames } from "./tables.ts"
 
-/** The columns. Name and address are always shown. The least important columns are dropped first. */
+/**
+ * The columns of the table. Name and address are always shown. On a narrow screen, the least important columns are
+ * dropped first.
+ */
 const COLUMNS = [
   { head: "NETWORK", falls: 7 },
   { head: "NAMESPACE", falls: 8 },
@@ -32,7 +35,7 @@ const COLUMNS = [
   { head: "NOTES" },
 ] as const
 
-/** `cni ps` */
+/** The command `cni ps`. */
 export const ps: Command = {
   summary: "Show the attachments on this node, and what was left behind",
   words: ["[NETWORK]"],
@@ -74,7 +77,7 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   requireNetwork(name, networksOf(node, attachments, name))
   const shown = attachments.filter(
     ({ network, ifName, orphan, pod }) =>
-      // Some runtimes also attach "lo", which is not of interest here.
+      // Some runtimes also attach "lo", which users do not look for.
       (name === undefined ? ifName !== "lo" : network === name) &&
       (namespace === undefined || pod?.namespace === namespace) &&
       (!given(args, "orphans") || orphan.length > 0),
@@ -88,7 +91,10 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   return { node, shown: sortedByNames(shown, columns) }
 }
 
-/** Returns the table for terminals. Omits empty columns unless the screen is wide. `nowMs` is since 1970. */
+/**
+ * Returns the table for terminals. Omits empty columns unless the screen is wide. `nowMs` is in milliseconds since
+ * 1970.
+ */
 export function psTable(attachments: readonly NodeAttachment[], nowMs: number, screen: Screen): string {
   if (attachments.length === 0) return screen.hasHeads === false ? "" : "No attachments\n"
   const rows = attachments.map((one): Cell[] => [
@@ -117,7 +123,10 @@ export function psTable(attachments: readonly NodeAttachment[], nowMs: number, s
   return `${table}\n${orphans > 0 ? tinted(summary, "warning", screen) : summary}\n`
 }
 
-/** Returns a note such as "lease, cache entry, rules without namespace". Groups reasons that lack the same thing. */
+/**
+ * Returns a note such as "lease, cache entry, rules without namespace". Joins reasons that name the same missing
+ * object.
+ */
 function orphanNote(reasons: readonly string[]): string {
   const groups = new Map<string, string[]>()
   for (const reason of reasons) {
@@ -133,7 +142,10 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/** Returns "8080→80/tcp", with the reason in parentheses if a requested port is not forwarded to this interface. */
+/**
+ * Returns ports such as "8080→80/tcp". For a requested port that is not forwarded to this interface, the reason follows
+ * in parentheses.
+ */
 function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
   const missing = unservedPorts.map((port) => `${port} (no rules)`)
   const standby = standbyPorts.map((port) => `${port} (standby)`)
@@ -141,7 +153,7 @@ function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment):
   return unservedPorts.length > 0 ? { text, tone: "bad" } : text
 }
 
-/** Returns whether the network namespace exists, and on a wide screen also its path. */
+/** Returns whether the network namespace exists, followed by its path on a wide screen. */
 function namespaceCell({ isAlive, netns }: NodeAttachment, { isWide }: Screen): Cell {
   const path = isWide && netns !== undefined ? ` ${netns}` : ""
   if (isAlive === undefined) return netns === undefined ? "?" : `unknown${path}`

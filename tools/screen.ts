@@ -1,4 +1,4 @@
-/** The tone of a text. Color only repeats the words. */
+/** The meaning of a text, which its color shows. The words alone say the same. */
 export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 
 /** SGR parameters, ECMA-48 8.3.117: the terminal's own colors, which suit its background. */
@@ -7,24 +7,24 @@ const parameters: Readonly<Record<Tone, string>> = { good: "32", warning: "33", 
 /** A cell of a table. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
-/** The limits of text on stdout. */
+/** The properties of the terminal on stdout. */
 export interface ScreenSize {
-  /** The present width of stdout in characters. Undefined without a limit. */
+  /** The current width of stdout in characters. Undefined for an unlimited width. */
   readonly columns?: number | undefined
   /** Whether stdout supports colors and the user wants them: <https://no-color.org>. */
   readonly colour?: boolean
 }
 
-/** The format of text. `isWide` shows every column. Without `hasHeads` tables have only rows. */
+/** How to format text. With `isWide`, tables have every column. Without `hasHeads`, tables have no head. */
 export interface Screen extends ScreenSize {
   readonly isWide?: boolean
   readonly hasHeads?: boolean
 }
 
-/** A column by its head. Without other properties, a column is shortened when its table does not fit the screen. */
+/** A column of a table, with its head. By default, it is shortened if the table does not fit the screen. */
 export type Column = string | { readonly head: string; readonly isWhole?: boolean; readonly falls?: number }
 
-/** The smallest width to which a column is shortened. */
+/** The smallest width to which a column is shortened, in characters. */
 const LEAST_WIDTH = 8
 
 /** Returns the text in the color of its tone, if the screen has colors. */
@@ -33,8 +33,8 @@ export function tinted(text: string, tone: Tone, { colour }: ScreenSize): string
 }
 
 /**
- * Matches the tools' own sequences first: a cleared screen or line at the beginning, and the tones. Then matches
- * control characters (C0 and C1) and bidirectional formatting characters.
+ * Matches escape sequences of the tools themselves first: a cleared screen or line at the beginning, and colors. Then
+ * matches control characters (C0 and C1) and bidirectional formatting characters.
  */
 const CONTROLS =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: this expression finds them
@@ -42,7 +42,7 @@ const CONTROLS =
 
 /**
  * Returns the text with each control character escaped, such as `\u001b`, an escape that JSON also has. A container can
- * put them into the name of an interface, where they would clear the screen or hide a line. Newlines, tabs and the
+ * put control characters into an interface name, where they would clear the screen or hide a line. Newlines, tabs and
  * colors of `tinted` stay.
  */
 export function visible(text: string): string {
@@ -52,10 +52,10 @@ export function visible(text: string): string {
 }
 
 /**
- * Returns a table whose lines fit the terminal. Columns are as wide as their widest cell. If a line is too long, the
- * widest columns are shortened and end with "…". If that is not enough, columns with `falls` are dropped, the lowest
- * number first. Columns with `isWhole` are never shortened. Without a terminal nothing is shortened. Returns an empty
- * text without rows.
+ * Returns a table that fits the terminal. Columns are as wide as their widest cell. If a line is too long, the widest
+ * columns are shortened and end with "…". If that is not enough, columns with `falls` are dropped, the lowest number
+ * first. Columns with `isWhole` are never shortened. Without a terminal, no column is shortened. Returns an empty text
+ * without rows.
  */
 export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], screen: Screen): string {
   if (rows.length === 0) return ""
@@ -96,7 +96,7 @@ export function wrapped(text: string, { columns = 100 }: ScreenSize, indent = ""
   return [...lines, current].map((line) => `${indent}${line}\n`).join("")
 }
 
-/** Like `wrapped`, for text after a label of `width` characters: the first line has no indent. */
+/** Wraps text like `wrapped` behind a label of `width` characters. The first line has no indentation. */
 export function hanging(text: string, screen: ScreenSize, width: number): string {
   return wrapped(text, screen, " ".repeat(width)).slice(width)
 }
@@ -115,14 +115,13 @@ function headOf(column: Column): string {
 
 interface Fitted {
   readonly column: Column
-  /** The index of its cells in a row. */
+  /** The index of the column's cells in a row. */
   readonly at: number
   readonly width: number
 }
 
 /**
- * Returns the shown columns with widths that fit. The result is wider than the screen when no column can be narrowed
- * further.
+ * Returns the columns to show, with widths that fit the screen. They are too wide if no column can be narrowed further.
  */
 function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
   if (room === undefined) return columns
@@ -138,7 +137,7 @@ function fitInto(columns: readonly Fitted[], room: number | undefined): readonly
       )
 }
 
-/** Narrows the widest column that may be shortened, until all columns fit or have their smallest width. */
+/** Narrows the widest columns that may be shortened, until all columns fit or have their smallest width. */
 function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   const spare = ({ column, width }: Fitted) =>
     typeof column !== "string" && column.isWhole ? 0 : Math.max(0, width - Math.max(LEAST_WIDTH, headOf(column).length))
@@ -152,7 +151,7 @@ function narrowed(columns: readonly Fitted[], room: number): readonly Fitted[] {
   return fitted
 }
 
-/** Returns the number of characters by which lines are too long, with two blanks between columns. */
+/** Returns the number of characters by which lines are too long. Two spaces separate columns. */
 function excessOf(columns: readonly Fitted[], room: number): number {
   return columns.reduce((sum, { width }) => sum + width + 2, -2) - room
 }

@@ -1,14 +1,16 @@
 import { findStat, isRegularFile, replaceFile } from "../pkg/libc/mod.ts"
 import { isJsonObject, type JsonValue } from "../pkg/types/mod.ts"
 
-/** Keys whose values must not leave the node. */
+/** Names of keys whose values must not leave the node. */
 const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
-/** The user and the password in a URL: `//user:password@`, and `//token@`. */
+/** The user and password in a URL: `//user:password@` or `//token@`. */
 const USER_INFO = /\/\/(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/@:]+)@/g
-/** The replacement of a secret. */
+/** The text that replaces a secret. */
 const REMOVED = "(removed)"
 
-/** Returns the value with the values of secret keys replaced at any depth, and without users and passwords in URLs. */
+/**
+ * Returns the value without secrets: replaces the values of secret keys at any depth, and users and passwords in URLs.
+ */
 export function redact(value: JsonValue): JsonValue {
   if (typeof value === "string") return redactText(value)
   if (Array.isArray(value)) return value.map(redact)
@@ -18,7 +20,7 @@ export function redact(value: JsonValue): JsonValue {
   )
 }
 
-/** Returns the value of a key, or its replacement. */
+/** Returns a key's value without secrets. */
 export function redactMember(key: string, value: JsonValue): JsonValue {
   return SECRET_KEY.test(key) ? REMOVED : redact(value)
 }
@@ -29,9 +31,8 @@ export function redactText(text: string): string {
 }
 
 /**
- * Writes a file that only its owner can read. Creates a new file and renames it to the name. Throws write errors. Also
- * throws for an existing symbolic link, which may belong to another user and lead anywhere, and for a directory or a
- * device.
+ * Writes a file that only its owner can read. Writes a temporary file first and renames it. Throws write errors. Also
+ * throws if the path is a directory, a device, or a symbolic link, which another user may have created.
  */
 export function writePrivateFile(file: string, content: string | Uint8Array): void {
   const found = findStat(file, true)

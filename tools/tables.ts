@@ -43,14 +43,14 @@ const resultColumns = [
 
 /** Sorts by names in natural order: "web-9" comes before "web-10". */
 export function sortedByNames<T>(items: readonly T[], namesOf: (item: T) => readonly string[]): T[] {
-  const keys = new Map<string, string>() // most names of a node occur many times
+  const keys = new Map<string, string>() // most names on a node occur many times
   const padded = (name: string) => name.replace(/\d+/g, (digits) => digits.padStart(20, "0"))
   const keyOf = (item: T) => namesOf(item).map((name) => keys.getOrInsertComputed(name, padded))
   const keyed = items.map((item) => ({ item, key: keyOf(item).join("\0") }))
   return keyed.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))).map(({ item }) => item)
 }
 
-/** The use of a network's ranges, and its leases. */
+/** The ranges of a network with their usage, and its leases. */
 export interface NetworkUse {
   readonly name: string
   readonly ranges: readonly { ranges: string; used: number; reclaimable: number; total: bigint }[]
@@ -60,7 +60,8 @@ export interface NetworkUse {
 const BAR_WIDTH = 20
 
 /**
- * Returns a table for terminals: a usage bar for each range set, then a row for each address. `nowMs` is since 1970.
+ * Returns a table for terminals: a usage bar for each range set, then a row for each address. `nowMs` is in
+ * milliseconds since 1970.
  */
 export function leaseTable(networks: readonly NetworkUse[], nowMs: number, screen: Screen): string {
   if (networks.length === 0) return "No addresses are in use\n"
@@ -92,13 +93,16 @@ function networkText({ name, ranges, leases }: NetworkUse, nowMs: number, screen
   return `${name}\n${bars.join("")}${indent(fittedTable(leaseColumns, rows, room))}`
 }
 
-/** Returns "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", or "?". */
+/** Returns the state of a lease's namespace: "alive  /run/netns/a", "gone, reclaimable  /run/netns/b", or "?". */
 function namespaceText({ netns, reclaimable }: Lease): string {
   const state = netns === undefined ? "?" : netns.exists ? "alive" : "gone"
   return `${state}${reclaimable ? ", reclaimable" : ""}${netns === undefined ? "" : `  ${netns.path}`}`
 }
 
-/** Returns "[######··············]". Any use shows, and only a full set is full. */
+/**
+ * Returns a bar such as "[######··············]". It is empty only for an unused range set, and full only for a full
+ * one.
+ */
 export function usageBar(used: number, total: bigint): string {
   const share = total === 0n ? 1 : used / Number(total)
   const most = BigInt(used) >= total ? BAR_WIDTH : BAR_WIDTH - 1
@@ -106,7 +110,7 @@ export function usageBar(used: number, total: bigint): string {
   return `[${"#".repeat(filled)}${"·".repeat(BAR_WIDTH - filled)}]`
 }
 
-/** Returns "12s", "5m", "3h", or "9d". */
+/** Returns a duration as text: "12s", "5m", "3h", or "9d". */
 export function age(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000))
   if (seconds < 60) return `${seconds}s`
@@ -119,7 +123,7 @@ function indent(text: string): string {
   return text.replace(/^(?=.)/gm, "  ")
 }
 
-/** Returns the leases as JSON. Counts of addresses are text if a number cannot hold them. */
+/** Returns the leases as JSON. Counts of addresses that a number cannot represent are text. */
 export function useAsJson({ name, ranges, leases }: NetworkUse): JsonObject {
   return {
     network: name,

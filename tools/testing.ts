@@ -7,7 +7,7 @@ export interface RecordingTerminal extends Terminal {
   readonly err: string
 }
 
-/** A terminal for tests: only this environment, and not interactive by default. */
+/** Returns a terminal for tests, with only this environment. It is not interactive by default. */
 export function recordingTerminal(
   env: Terminal["env"],
   interactive = false,

@@ -5,7 +5,7 @@ import type { Terminal } from "./environment.ts"
 import { recordingTerminal } from "./testing.ts"
 import { watch } from "./watch.ts"
 
-/** Watches a source that yields these states in turn, and then ends. */
+/** Returns what `watch` prints for a command that has these outputs in turn. */
 async function watched(said: readonly { out?: string; err?: string; code?: number }[], title?: string) {
   const interrupted = new AbortController()
   const terminal = { ...recordingTerminal({}), signal: interrupted.signal }

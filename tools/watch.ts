@@ -2,16 +2,16 @@ import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { sleep } from "../pkg/loop/mod.ts"
 import type { Terminal } from "./environment.ts"
 
-/** Moves the cursor home, and clears to the end of the screen: ECMA-48 8.3.57 and 8.3.39. */
+/** Moves the cursor to the top left corner, and clears the screen: ECMA-48 8.3.57 and 8.3.39. */
 const CLEAR = "\x1b[H\x1b[J"
 
-/** The exit code of an invalid command line. Another run would not help. */
+/** The exit code of an invalid command line, after which a repetition would not help. */
 const NOT_UNDERSTOOD = 2
 
 /**
- * Runs a command repeatedly, and prints its output when it changes: on a terminal after clearing the screen, otherwise
- * appended. Also prints its faults and errors, and continues until the terminal's signal. Returns exit code 0, or 2 for
- * an invalid command line.
+ * Runs a command repeatedly, and prints its output when it changes. On a terminal, it clears the screen first. Also
+ * prints errors of the command. Continues until the terminal's signal aborts, and returns exit code 0. Returns 2 for an
+ * invalid command line.
  */
 export async function watch(
   run: (terminal: Terminal) => Promise<number>,

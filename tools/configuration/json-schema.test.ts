@@ -18,7 +18,7 @@ function known(name: string): Known {
   return found
 }
 
-/** Values of every kind, right and wrong ones, at their limits. */
+/** Valid and invalid values of every kind, at their limits. */
 const values: readonly JsonValue[] = [
   ...[null, true, false, 0, 1, -1, 1.5, 67, 68, 4094, 4095, 65535, 65536, 2 ** 31, 2 ** 32],
   ...[
@@ -43,7 +43,7 @@ const values: readonly JsonValue[] = [
   [{ hostPort: 80, protocol: "tcp" }],
 ]
 
-/** A configuration that the plugin takes, to be spoilt. */
+/** A valid configuration for each plugin, which tests then change. */
 const good: Readonly<Record<string, JsonObject>> = {
   dhcp: { ipam: { type: "dhcp" } },
   dummy: { ipam: { type: "static" } },
@@ -54,7 +54,7 @@ const good: Readonly<Record<string, JsonObject>> = {
   vlan: { master: "eth0", ipam: { type: "static" } },
 }
 
-/** Every place of a table, as far as objects go. */
+/** Returns the path of every key of a table, including keys of objects in it. */
 function placesOf(fields: Fields, path: readonly string[] = []): string[][] {
   return Object.entries(fields).flatMap(([key, schema]) => {
     const at = [...path, key]
@@ -78,17 +78,20 @@ function takes(run: () => unknown): boolean {
   }
 }
 
-/** Texts that only a function can check, and the only value that the tables accept and the schemas do not. */
+/**
+ * Reports whether a schema cannot judge a value that the tables judge: a text that only a function can check, or a list
+ * in place of an object.
+ */
 function isBeyondSchemas(schema: Schema | undefined, value: JsonValue): boolean {
   if (schema === undefined) return false
   if (schema.kind === "object" || schema.kind === "record") {
-    if (Array.isArray(value)) return true // a list passes for an object without keys
+    if (Array.isArray(value)) return true // the parser accepts a list for an object without keys
     if (schema.kind === "record" || typeof value !== "object" || value === null) return false
     const members = Object.entries(value as JsonObject)
     return members.some(([key, member]) => isBeyondSchemas(schema.fields[key], member))
   }
   if (schema.kind === "list") return Array.isArray(value) && value.some((one) => isBeyondSchemas(schema.of, one))
-  if (!["boolean", "integer", "text", "choice"].includes(schema.kind)) return true // a kind without a JSON Schema
+  if (!["boolean", "integer", "text", "choice"].includes(schema.kind)) return true // JSON Schema has no such kind
   return schema.kind === "text" && schema.check !== undefined && schema.pattern === undefined
 }
 
@@ -109,7 +112,7 @@ describe.each(names)("the schema of %s", (name) => {
         const table: Schema = { kind: "object", fields: plugin.ownFields }
         const asTable = takes(() => void parseConfig<Fields>(plugin.ownFields, config))
         if (asTable === fits(config) || isBeyondSchemas(table, config)) continue
-        // Keys that the specification types are read before the plugin looks at them.
+        // The specification's keys are read before the plugin's.
         if (asTable && !takes(() => parseNetworkConfig(config))) continue
         different.push(`${path.join(".")}: ${JSON.stringify(value)} is ${asTable ? "taken" : "refused"} by the table`)
       }
@@ -125,10 +128,10 @@ describe.each(names)("the schema of %s", (name) => {
         const isTaken = takes(() => {
           const network = parseNetworkConfig(config)
           plugin.config(network, { verb: "ADD", args: "", raw: config })
-          // The same object is the IPAM plugin's.
+          // The IPAM plugin reads the same object.
           findPlugin(network.ipam?.type ?? "")?.config(network, { verb: "ADD", args: "", raw: config })
         })
-        const isOther = path[0] === "type" || path[0] === "capabilities" // the runtime's
+        const isOther = path[0] === "type" || path[0] === "capabilities" // a key of the runtime
         const table: Schema = { kind: "object", fields: plugin.fields }
         if (isTaken && !isOther && !fits(config) && !isBeyondSchemas(table, config))
           refused.push(`${path.join(".")}: ${JSON.stringify(value)}`)

@@ -4,22 +4,22 @@ import { describeKey } from "./key-docs.ts"
 import { anything, networkKeys } from "./key-tables.ts"
 import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 
-/** The dialect with the best support in editors. */
+/** The dialect of JSON Schema that most editors support. */
 const dialect = "http://json-schema.org/draft-07/schema#"
 
-/** The strictness of a schema. */
+/** Options for how strict a schema is. */
 export interface SchemaOptions {
   /** Whether to reject unknown keys. By default they are accepted, as the plugins accept them. */
   readonly strict?: boolean
 }
 
 interface Options extends SchemaOptions {
-  /** Objects that accept further keys, because another schema has the rest. */
+  /** Objects that accept other keys, because another schema defines those. */
   readonly open?: readonly string[]
 }
 
 /**
- * Returns the JSON Schema of one plugin's object in a list of plugins, with the keys of the IPAM plugin that it names.
+ * Returns the JSON Schema of a plugin's object in a network list, including the keys of the IPAM plugin that it names.
  */
 export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObject {
   const title = `Configuration of the CNI plugin ${known.name}`
@@ -28,8 +28,8 @@ export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObj
 }
 
 /**
- * Returns the JSON Schema of a network's list, a `.conflist`, with every plugin of this suite. Other plugins may have
- * any keys.
+ * Returns the JSON Schema of a network list (`.conflist`) with the keys of every plugin of this suite. Other plugins
+ * may have any keys.
  */
 export function networkSchema(options: SchemaOptions = {}): JsonObject {
   const definitions = knownPlugins
@@ -61,7 +61,7 @@ export function networkSchema(options: SchemaOptions = {}): JsonObject {
   }
 }
 
-/** Returns the schema texts of lists and of each plugin by file name, for archives and `dist/schemas`. */
+/** Returns the schemas of lists and of each plugin as text, by file name, for archives and `dist/schemas`. */
 export function schemaFiles(): Record<string, string> {
   const own = knownPlugins.map((known) => [`${known.name}.json`, schemaText(pluginSchema(known))])
   return { "conflist.json": schemaText(networkSchema()), ...Object.fromEntries(own) }
@@ -82,7 +82,7 @@ function objectOf(known: Known, options: SchemaOptions): JsonObject {
   return { ...schema, properties: properties ?? {}, ...ipamChoices(known) }
 }
 
-/** Returns the conditions by `ipam.type`. An object that names an IPAM plugin also has its keys. */
+/** Returns conditions on `ipam.type`: an object that names an IPAM plugin also has the keys of that plugin. */
 function ipamChoices(known: Known): JsonObject {
   if (known.kind !== "interface" || known.delegates !== undefined) return {}
   const choices = ipamPlugins.map(({ name }): JsonObject => {
@@ -115,7 +115,7 @@ function ipamDefinitions(options: SchemaOptions): JsonObject {
   return Object.fromEntries(ipamPlugins.map((known) => [`ipam-${known.name}`, definition(known) as JsonObject]))
 }
 
-/** Keys whose objects may contain unknown keys, because other programs read them too. */
+/** Objects that accept unknown keys, because other programs read them too. */
 const open = new Set(["args", "args.cni"])
 
 function tableSchema(fields: Fields, path: string, docs: readonly KeyDoc[], options: Options): JsonObject {
@@ -143,7 +143,7 @@ function defaultOf(field: Schema): JsonObject {
   return value === undefined ? {} : { default: value }
 }
 
-/** Returns the schema with `null` added, which means an absent key. */
+/** Returns the schema with `null` as a further value, which means an absent key. */
 function orNull(schema: JsonObject): JsonObject {
   if (Object.keys(schema).length === 0) return schema
   if (typeof schema.type === "string") return { ...schema, type: [schema.type, "null"] }
@@ -176,22 +176,22 @@ function valueSchema(schema: Schema, path: string, docs: readonly KeyDoc[], opti
       if (schema === anything) return {}
       return tableSchema(schema.fields, path, docs, options)
     default:
-      return {} // JSON Schema cannot express this kind: the parser validates it
+      return {} // the parser validates this kind, which JSON Schema cannot express
   }
 }
 
 function bounds({ min, max }: { readonly min?: number; readonly max?: number }): JsonObject {
-  // Upstream treats values below 0 as "none". Editors should not suggest them.
+  // The reference plugins treat values below 0 as "none". Editors should not suggest them.
   return { ...(min === undefined || min < 0 ? {} : { minimum: min }), ...(max === undefined ? {} : { maximum: max }) }
 }
 
-/** Returns a regular expression that ignores case, because JSON Schema has no flag for it. */
+/** Returns a regular expression that ignores case, because JSON Schema has no such flag. */
 function inAnyCase(text: string): string {
   const escaped = text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")
   return escaped.replace(/[a-z]/gi, (letter) => `[${letter.toLowerCase()}${letter.toUpperCase()}]`)
 }
 
-/** Returns the schema of a plugin or of "conflist". Returns undefined for another name. */
+/** Returns the schema for a plugin's name or for "conflist". Returns undefined for other names. */
 export function schemaOf(name: string, options: SchemaOptions = {}): JsonObject | undefined {
   const known = findPlugin(name)
   if (known !== undefined) return pluginSchema(known, options)

@@ -1,6 +1,6 @@
 import type { KeyDoc } from "../../pkg/config/mod.ts"
 
-/** Descriptions of the specification's keys. The plugins' pages do not repeat them. */
+/** Descriptions of the specification's keys. Pages of plugins do not repeat them. */
 const ofSpecification: Readonly<Record<string, string>> = {
   cniVersion: "the version of the CNI specification of requests and results",
   cniVersions: "other supported versions: the runtime uses the highest version that it and all plugins support",
@@ -30,7 +30,10 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }
 
-/** Returns the description of a key, or undefined if neither the plugin nor the specification describes it. */
+/**
+ * Returns the description of a key, from the plugin's documentation or the specification. Returns undefined if neither
+ * has it.
+ */
 export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
   const doc = docs.find(({ paths }) => paths.includes(path))
   const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path
@@ -38,7 +41,7 @@ export function describeKey(docs: readonly KeyDoc[], path: string): string | und
   return meaning === undefined ? undefined : plain(meaning)
 }
 
-/** Returns Markdown text without markup. */
+/** Returns Markdown as plain text. */
 export function plain(markdown: string): string {
   return markdown
     .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -46,7 +49,7 @@ export function plain(markdown: string): string {
     .replaceAll("`", "")
 }
 
-/** Returns the cells of the first table of a text, by rows. */
+/** Returns the cells of the first table in a Markdown text, by rows. */
 export function firstTable(markdown: string): string[][] {
   const lines = markdown.split("\n")
   const first = lines.findIndex((line) => line.startsWith("|"))
@@ -55,7 +58,7 @@ export function firstTable(markdown: string): string[][] {
   return rows.slice(0, end < 0 ? undefined : end).map(cellsOf)
 }
 
-/** Returns the cells of a row. An escaped bar is part of a cell. */
+/** Returns the cells of a row in a Markdown table. An escaped vertical bar is part of a cell. */
 export function cellsOf(line: string): string[] {
   return line
     .replace(/^\||\|\s*$/g, "")

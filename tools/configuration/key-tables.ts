@@ -8,7 +8,7 @@ const list = (of: typeof text) => ({ kind: "list", of }) as const
 
 const flag = { kind: "boolean" } as const
 
-/** The keys of a network's list, beside `plugins` (CNI 1.1.0, "Configuration format"). */
+/** The keys of a network list other than `plugins` (CNI 1.1.0, "Configuration format"). */
 export const networkKeys = {
   cniVersion: text,
   cniVersions: list(text),
@@ -18,7 +18,7 @@ export const networkKeys = {
   loadOnlyInlinedPlugins: flag,
 } as const satisfies Fields
 
-/** The keys that the specification gives every plugin of a list (CNI 1.1.0, "Plugin configuration objects"). */
+/** The keys that the specification defines for every plugin of a list (CNI 1.1.0, "Plugin configuration objects"). */
 export const pluginKeys = {
   type: { kind: "text", required: true },
   name: text,
@@ -33,7 +33,8 @@ export const pluginKeys = {
 export const reservedKeys: readonly string[] = ["runtimeConfig", "prevResult"]
 
 /**
- * Merges two tables of keys. If both have an object at a key, merges its keys; otherwise the second table's key wins.
+ * Merges two tables of keys. If both have an object at a key, their keys are merged. Otherwise the second table's key
+ * wins.
  */
 export function mergeFields(first: Fields, second: Fields): Fields {
   const merged: Record<string, Schema> = { ...first }

@@ -1,4 +1,4 @@
-/** The keys of every plugin: documentation, types and limits. Schemas, manual pages, `lint` and `explain` use them. */
+/** The keys of every plugin: descriptions, types and limits. Schemas, manual pages, `lint` and `explain` use them. */
 
 export { schemaFiles } from "./json-schema.ts"
 export { cellsOf, plain } from "./key-docs.ts"

@@ -11,7 +11,7 @@ test("every plugin has its table of keys but loopback, which has no keys of its 
   ])
 })
 
-/** The paths of a table's keys, "ipam.ranges[][].subnet". */
+/** Returns the paths of a table's keys, such as "ipam.ranges[][].subnet". */
 function pathsOf(fields: Fields, path = ""): string[] {
   return Object.entries(fields).flatMap(([key, schema]) => inside(schema, path === "" ? key : `${path}.${key}`))
 }
@@ -22,7 +22,7 @@ function inside(schema: Schema, path: string): string[] {
   return [path]
 }
 
-/** Keys that their object's row explains, or whose names do. */
+/** Keys that the description of their object, or their name, explains. */
 const explainedAbove = /^(runtimeConfig|args)(\.cni)?$|\[\]\.|^args\.cni\.|^ipam\.ranges\[\]|^capabilities\./
 
 test.each(knownPlugins.map(({ name }) => name))("%s: it says what each of its keys means", (name) => {
@@ -58,7 +58,8 @@ test("capabilities are what a plugin reads of runtimeConfig", () => {
 })
 
 /**
- * Returns the cells of the table of keys on a plugin's page, which follow from the documentation in its `config.ts`.
+ * Returns the expected cells of the table of keys on a plugin's page, according to the documentation in its
+ * `config.ts`.
  */
 function tableOf(docs: readonly KeyDoc[]): string[][] {
   const has = (column: "type" | "default") => docs.some((doc) => doc[column] !== undefined)

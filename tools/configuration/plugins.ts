@@ -2,22 +2,22 @@ import type { Fields } from "../../pkg/config/mod.ts"
 import { type DescribedPlugin, describedPlugins } from "../../suite/plugins.ts"
 import { mergeFields, pluginKeys } from "./key-tables.ts"
 
-/** A plugin with the tables of its keys. */
+/** A plugin of this suite, with tables of its keys. */
 export interface Known extends DescribedPlugin {
-  /** All keys of its object in a network's list: the specification's and its own. */
+  /** All keys of the plugin's object in a network list: those of the specification and its own. */
   readonly fields: Fields
-  /** The keys of its own table. */
+  /** The keys of the plugin's own table. */
   readonly ownFields: Fields
 }
 
-/** Every plugin of this suite, in alphabetical order. */
+/** All plugins of this suite, in alphabetical order. */
 export const knownPlugins: readonly Known[] = describedPlugins.map((row) => ({
   ...row,
   ownFields: row.fields,
   fields: mergeFields(mergeFields(pluginKeys, row.fields), row.handsOn ?? {}),
 }))
 
-/** Returns the plugin with a name, or undefined for one of another suite. */
+/** Returns the plugin with this name, or undefined for a plugin of another suite. */
 export function findPlugin(name: string): Known | undefined {
   return knownPlugins.find((known) => known.name === name)
 }

@@ -3,7 +3,7 @@ import { type Command, given, text, UsageError } from "../command.ts"
 import { schemaFiles, schemaOf, schemaText } from "./json-schema.ts"
 import { knownPlugins } from "./plugins.ts"
 
-/** `cni schema` */
+/** The command `cni schema`. */
 export const schemaCommand: Command = {
   summary: "Print the JSON Schema of a network list or of one plugin",
   words: ["[PLUGIN]"],

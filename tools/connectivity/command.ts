@@ -33,10 +33,10 @@ import { readsStops } from "./explain.ts"
 import { type Finding, runProbes } from "./run.ts"
 import { freePort, type Wishes, whyIsolated } from "./scene.ts"
 
-/** The timeout of each answer without `--wait`. */
+/** The timeout of each answer in seconds, unless `--wait` sets it. */
 const PATIENCE_S = 2
 
-/** `cni test` */
+/** The command `cni test`. */
 export const testCommand: Command = {
   summary: "Send packets through a network, and show which ones arrive",
   words: ["[NETWORK]"],
@@ -111,13 +111,15 @@ async function testExisting(
   return await test(a, b)
 }
 
-/** Attaches containers for the test and probes between them. Deletes containers of earlier tests first. */
+/**
+ * Attaches containers for the test, and sends probes between them. First deletes containers that earlier tests left.
+ */
 async function testOwn(
   attachments: readonly NodeAttachment[],
   { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },
   test: Test,
 ): Promise<Tested> {
-  runtime.signal?.throwIfAborted() // from here on SIGTERM cleans up
+  runtime.signal?.throwIfAborted() // from here on, SIGTERM ends the test but not the cleanup
   for (const left of leftoversOf(attachments)) {
     await deleteLeftover(runtime, confDir, left)
     const name = `${left.network}/${left.containerId}/${left.ifName}`

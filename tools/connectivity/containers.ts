@@ -28,12 +28,12 @@ export interface Container {
   readonly published: Published | undefined
 }
 
-/** The prefix of the IDs of a test's own containers. The number of its process follows. */
+/** The prefix of IDs of the test's own containers. The ID of the test's process follows. */
 const PREFIX = "cni-test-"
-/** The server's port in one of the test's own containers, where all ports are free. */
+/** The server's port in one of the test's own containers, in which all ports are free. */
 const SERVER_PORT = 8080
 
-/** Returns the first address of a family in a container's result, with its gateway. */
+/** Returns the first address of a family in ADD's result, with its gateway. */
 export function addressOf({ result }: Container, family: number) {
   const own = result.ips.flatMap(({ address, gateway }) => {
     const cidr = parseCidr(address)
@@ -43,7 +43,7 @@ export function addressOf({ result }: Container, family: number) {
   return own[0]
 }
 
-/** Whether a chain publishes ports. */
+/** Reports whether a network publishes ports. */
 export function publishesPorts({ plugins }: Network): boolean {
   return plugins.some(({ raw: { capabilities } }) => {
     return typeof capabilities === "object" && capabilities !== null && "portMappings" in capabilities
@@ -51,8 +51,8 @@ export function publishesPorts({ plugins }: Network): boolean {
 }
 
 /**
- * Containers that the test attaches one after the other, like `cni add`. The last one publishes a port if the chain
- * can. Disposal detaches them, also after a failed ADD.
+ * Containers that the test attaches one after the other, like `cni add`. The last one publishes a port if the network
+ * supports it. Disposal detaches all of them, also after a failed ADD.
  */
 export class OwnContainers implements AsyncDisposable {
   readonly containers: Container[] = []
@@ -66,7 +66,7 @@ export class OwnContainers implements AsyncDisposable {
     this.#network = network
   }
 
-  /** Attaches a container. Throws the error of the ADD. */
+  /** Attaches a container. Throws the error of ADD. */
   async attach(hostPort: number | undefined): Promise<Container> {
     const netns = this.#undo.use(makeContainerNamespace())
     const published = hostPort === undefined ? undefined : { hostPort, containerPort: SERVER_PORT }
@@ -77,7 +77,7 @@ export class OwnContainers implements AsyncDisposable {
       args: [],
       capabilityArgs: published ? { portMappings: [{ ...published, protocol: "tcp" }] } : {},
     }
-    // An interruption ends the ADD, but not the cleanup.
+    // A signal ends the ADD, but not the cleanup.
     const { signal: _, ...uninterrupted } = this.#runtime
     this.#undo.defer(() => delNetwork(uninterrupted, this.#network, attachment))
     const answer = await addNetwork(this.#runtime, this.#network, attachment)
@@ -87,7 +87,7 @@ export class OwnContainers implements AsyncDisposable {
     return container
   }
 
-  /** Detaches all containers. Continues after errors and throws them at the end. */
+  /** Detaches all containers. Continues after errors, and throws them at the end. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#undo.disposeAsync()
   }
@@ -113,7 +113,7 @@ export function serverPort({ published }: Container): number {
   return published?.containerPort ?? SERVER_PORT
 }
 
-/** Returns the attachments of earlier tests whose process was killed. Their namespaces ended with the process. */
+/** Returns the attachments that killed tests left. The namespaces were deleted with the process. */
 export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachment[] {
   return attachments.filter(({ containerId }) => {
     const [, pid] = /^cni-test-(\d+)-[0-9a-f]+-\d$/.exec(containerId) ?? []
@@ -121,16 +121,18 @@ export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachm
   })
 }
 
-/** Whether a process is another run of this tool. The kernel reuses process numbers. */
+/** Reports whether a process is another run of this tool. The kernel reuses process IDs. */
 function isRunning(pid: string): boolean {
   try {
     return readlink(`/proc/${pid}/exe`) === readlink("/proc/self/exe")
   } catch {
-    return false // it ended, or this user may not read it
+    return false // the process ended, or this user may not read it
   }
 }
 
-/** Deletes an attachment of an earlier test with the configuration of its ADD. Throws the errors of `cni del`. */
+/**
+ * Deletes an attachment that an earlier test left, with the configuration of its ADD. Throws the errors of `cni del`.
+ */
 export async function deleteLeftover(
   runtime: Runtime,
   confDir: string,

@@ -4,14 +4,14 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import { parseIp } from "../../pkg/types/mod.ts"
 import { askUdp, type Failure, type Patience } from "./sockets.ts"
 
-/** RFC 1035: types NS and A, class IN, the flags "recursion desired" and "response", the port. */
+/** RFC 1035: types A and NS, class IN, flags for "recursion desired" and "response", and the port. */
 const [TYPE_A, TYPE_NS, CLASS_IN] = [1, 2, 1]
 const RECURSION = 1
 const RESPONSE = 0x80
 const PORT = 53
 const CODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"]
 
-/** Returns a query for the address of a name, or for the root's name servers if the name is ".". */
+/** Returns a query for the addresses of a name, or for the root's name servers if the name is ".". */
 export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
   const labels = name.split(".").filter((label) => label !== "")
   const encoded = labels.flatMap((label) => [label.length, ...encodeUtf8(label)])
@@ -19,7 +19,7 @@ export function dnsQuestion(id: Uint8Array, name: string): Uint8Array {
   return Uint8Array.of(...id, RECURSION, 0, 0, 1, 0, 0, 0, 0, 0, 0, ...encoded, 0, 0, type, 0, CLASS_IN)
 }
 
-/** Queries a name server from a namespace over UDP. Any answer for the root is a success. Another name must exist. */
+/** Queries a name server from a namespace over UDP. For the root, any answer is a success. Other names must exist. */
 export async function askServer(netns: Netns, ip: Uint8Array, name: string, patience: Patience): Promise<Failure> {
   const id = randomBytes(2)
   const read = (answer: Uint8Array) => {
@@ -33,7 +33,7 @@ export async function askServer(netns: Netns, ip: Uint8Array, name: string, pati
     : `the server answers ${CODES[answer.code] ?? answer.code} for ${name}`
 }
 
-/** Returns the name servers of the host's resolv.conf that a container can query: those without a loopback address. */
+/** Returns the name servers of the host's resolv.conf that containers can reach: those without a loopback address. */
 export function hostServers(text = readResolvConf()): Uint8Array[] {
   const named = [...text.matchAll(/^\s*nameserver\s+(\S+)/gm)].flatMap(([, server = ""]) => parseIp(server) ?? [])
   return named.filter((ip) => (ip.length === 4 ? ip[0] !== 127 : ip.slice(0, 15).some((byte) => byte !== 0)))

@@ -12,20 +12,22 @@ const IP_MTU_DISCOVER = 10
 const IP_RECVERR = 11
 const IPV6_MTU_DISCOVER = 23
 const IPV6_RECVERR = 25
-/** `IP_PMTUDISC_DO`: sets DF, and refuses packets longer than the known path MTU. */
+/** `IP_PMTUDISC_DO`: sets the DF bit, and refuses packets longer than the known path MTU. */
 const DO = 2
-/** Echo request and echo reply. */
+/** The ICMP types of echo request and echo reply. */
 const ECHO = { ipv4: { request: 8, reply: 0 }, ipv6: { request: 128, reply: 129 } } as const
 const ICMP_HEADER = 8
-/** The packet length that every network must accept: RFC 791, RFC 8200. */
+/** The packet length in bytes that every network must accept: RFC 791, RFC 8200. */
 const LEAST = { ipv4: 576, ipv6: 1280 } as const
-/** The number of packets of different lengths in flight. Their answers must fit into the socket's buffer. */
+/**
+ * The number of packets with different lengths that are sent at once. Their answers must fit into the socket's buffer.
+ */
 const STEPS = 12
 
-/** The timeout of each round of a search. */
+/** The timeout for each round of a search. */
 const SEARCH_MS = 1000
 
-/** Sends echo requests from a namespace to an address, like ping. */
+/** A socket that sends echo requests from a namespace to an address, like ping. */
 class Pinger implements Disposable {
   readonly family: "ipv4" | "ipv6"
   readonly #socket: FileDescriptor
@@ -49,8 +51,8 @@ class Pinger implements Disposable {
   }
 
   /**
-   * Sends a request in a packet of this length, header included. The length is also the sequence number. Returns 0, or
-   * a negative errno.
+   * Sends a request in a packet of this length, including the IP header. The length is also the sequence number.
+   * Returns 0 or a negative errno.
    */
   send(length: number): number {
     const isIpv4 = this.family === "ipv4"
@@ -62,11 +64,11 @@ class Pinger implements Disposable {
     return Math.min(0, engine.sendto(this.#socket.fd, message, 0))
   }
 
-  /** Returns the length of an answered packet, a received error, or undefined if nothing arrived. */
+  /** Returns the length of an answered packet, or a received error. Returns undefined if no answer has arrived. */
   receive(): number | { readonly errno: number } | undefined {
     const count = tryRead(this.#socket.fd, this.#into)
     if (typeof count !== "number") return count
-    const start = this.family === "ipv4" ? 4 * ((this.#into[0] ?? 0) & 0xf) : 0 // only IPv4 includes the header
+    const start = this.family === "ipv4" ? 4 * ((this.#into[0] ?? 0) & 0xf) : 0 // only IPv4 includes the IP header
     const [type, , , , id0, id1, high = 0, low = 0] = this.#into.subarray(start, count)
     const isOurs = type === ECHO[this.family].reply && id0 === this.#id[0] && id1 === this.#id[1]
     return isOurs ? (high << 8) | low : undefined
@@ -77,7 +79,7 @@ class Pinger implements Disposable {
   }
 }
 
-/** Returns the checksum of RFC 1071 as two bytes in network order. */
+/** Returns the checksum of RFC 1071 as two bytes in network byte order. */
 function checksumOf(message: Uint8Array): [number, number] {
   let sum = 0
   for (let at = 0; at < message.length; at += 2) sum += ((message[at] ?? 0) << 8) | (message[at + 1] ?? 0)
@@ -102,17 +104,17 @@ export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Pr
   }
 }
 
-/** The longest packet that passes a path. */
+/** The length of the longest packet that passes a path. */
 export interface PathMtu {
   readonly mtu: number
-  /** Whether the sender was notified that longer packets do not pass. TCP then sends shorter segments. */
+  /** Whether an ICMP error tells the sender that longer packets do not pass. TCP then sends shorter segments. */
   readonly isReported: boolean
 }
 
 /**
- * Returns the length of the longest answered packet with DF, up to `mtu`, like `ping -M do -s`. Returns undefined if
- * none is answered. Sends the longest packet first and alone, because an ICMP error changes the kernel's path MTU.
- * Throws `SyscallError`.
+ * Returns the length of the longest packet with the DF bit that is answered, up to `mtu`, like `ping -M do -s`. Returns
+ * undefined if none is answered. Sends the longest packet first and alone, because an ICMP error changes the kernel's
+ * path MTU. Throws `SyscallError`.
  */
 export async function pathMtu(
   netns: Netns,
@@ -127,7 +129,7 @@ export async function pathMtu(
     return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
   }, patience)
   if (first === "answered") return { mtu, isReported: false }
-  // The longest packet failed. The search only finds the limit.
+  // The longest packet was not answered. The search only finds the limit.
   const shorter = { ...patience, timeoutMs: Math.min(patience.timeoutMs, SEARCH_MS) }
   const longest = await searchMtu(pinger, mtu - 1, shorter)
   return longest === undefined ? undefined : { mtu: longest, isReported: first === "told" }
@@ -138,8 +140,8 @@ function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" |
 }
 
 /**
- * Sends packets of several lengths at once, then lengths between the longest answered one and the next, until the limit
- * is found.
+ * Sends packets of several lengths at once. Repeats this between the longest answered and the shortest unanswered
+ * length, until the limit is found.
  */
 async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promise<number | undefined> {
   let longest = 0
@@ -162,7 +164,7 @@ async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promi
   }
 }
 
-/** Returns some lengths of a range in order, including both ends. */
+/** Returns several lengths in a range in order, including both ends. */
 function lengthsBetween(least: number, most: number): number[] {
   const step = Math.max(1, Math.ceil((most - least) / (STEPS - 1)))
   const lengths = Array.from({ length: STEPS }, (_, at) => least + at * step).filter((length) => length < most)

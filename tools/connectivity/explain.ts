@@ -3,8 +3,8 @@ import { type Walk, walk, walkFromHost, walkInbound } from "../packets/mod.ts"
 import type { Plan } from "./probes.ts"
 
 /**
- * Returns a function that reports where `cni trace` sees the packets of a plan stop. The function returns undefined if
- * they arrive, or if `cni trace` cannot follow them.
+ * Returns a function that reports where packets of a failed probe stop, according to `cni trace`. The function returns
+ * undefined if they arrive, or if `cni trace` cannot follow them.
  */
 export function readsStops(places: NodePlaces, network: string): (plan: Plan) => string | undefined {
   const node = readNode(places)

@@ -15,16 +15,16 @@ import { type Family, familyOf } from "../../pkg/types/mod.ts"
 import { makeContainerNamespace } from "../namespace.ts"
 import { type Patience, until } from "./sockets.ts"
 
-/** A machine outside of the host, connected to the host by its own link. */
+/** A simulated machine outside of the host, with a link to the host. */
 export interface Outsider extends Disposable {
   readonly netns: Netns
-  /** Returns the outsider's address of a family. */
+  /** Returns the machine's address of a family. */
   addressOf(family: Family): Uint8Array | undefined
 }
 
 /**
  * Creates a namespace with a veth pair to the host, test addresses (RFC 2544, and a random unique local network), and a
- * default route to the host. The kernel deletes all of it with the namespace, also if this process is killed. Throws
+ * default route to the host. The kernel deletes the pair with the namespace, even if this process is killed. Throws
  * `NetlinkError`.
  */
 export async function connectOutsider(families: readonly Family[], patience: Patience): Promise<Outsider> {
@@ -44,12 +44,12 @@ export async function connectOutsider(families: readonly Family[], patience: Pat
       addRoute(inside, { dst: new Uint8Array(ip.length), prefix: 0, gateway, index: link.index })
     }
     const isUp = (route: RouteSocket, of: string) => findLink(route, of)?.attributes.operState === OperState.Up
-    await until(() => (isUp(host, name) && isUp(inside, "eth0")) || undefined, patience) // earlier frames are lost
+    await until(() => (isUp(host, name) && isUp(inside, "eth0")) || undefined, patience) // frames are lost until the link is ready
     return {
       netns,
       addressOf: (family) => ends.find(({ outside }) => familyOf(outside) === family)?.outside,
       [Symbol.dispose]: () => {
-        deleteCable(name) // otherwise the kernel deletes it some time after the namespace
+        deleteCable(name) // otherwise the kernel deletes the pair some time after the namespace
         netns[Symbol.dispose]()
       },
     }

@@ -10,29 +10,29 @@ import { connectTcp, type Failure, type Place } from "./sockets.ts"
 /** The outcome of a probe. */
 export interface Outcome {
   readonly outcome: "ok" | "failed" | "skipped"
-  /** The reason why the probe failed or was skipped. For a successful probe: its measurement, if any. */
+  /** The reason why the probe failed or was skipped. After a success, a measurement if the probe makes one. */
   readonly reason?: string
 }
 
 /** The sender of a probe: a container, the host, or a machine outside of it. */
 export type Sender = Container | "host" | { readonly source: Uint8Array }
 
-/** A probe to run. */
+/** A probe with its sender and destination. */
 export interface Plan {
   readonly from: Sender
   readonly to: Destination
   readonly run: () => Promise<Outcome>
 }
 
-/** A kind of probe: returns what it would send here, or the reason why it is skipped. */
+/** A kind of probe. `plan` returns the probe to run for a test, or the reason why it is skipped. */
 export interface Probe {
   readonly name: string
-  /** Probes of stage 2 fill a path with long packets, so they run after the others. */
+  /** Probes of stage 2 run after the others, because they fill the path with long packets. */
   readonly stage: 1 | 2
   readonly plan: (scene: Scene) => Plan | string
 }
 
-/** All probes, in the order of the report. */
+/** All kinds of probes, in the order of the report. */
 export const probes: readonly Probe[] = [
   { name: "pod to pod", stage: 1, plan: toPod },
   { name: "pod to gateway", stage: 1, plan: toGateway },
@@ -96,7 +96,7 @@ function noRoute(ip: Uint8Array): string {
   return `the network gives its containers no route to ${formatIp(ip)}`
 }
 
-/** Returns the requested place outside, or else the host's default gateway. */
+/** Returns the destination outside that the user requested, or else the host's default gateway. */
 function outsideOf({ a, outside, hostGateway }: Scene): Place | string {
   const place = outside ?? (hostGateway && { ip: hostGateway, port: 0 })
   if (!place) return "the host has no default route: use --outside ADDRESS[:PORT]"
@@ -120,7 +120,7 @@ function toOutside(scene: Scene): Plan | string {
 
 /**
  * Compares a failure with the same probe from the host. An address that does not answer the host either is not a fault
- * of the network, unless the user named it.
+ * of the network, unless the user requested that address.
  */
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)

@@ -6,19 +6,19 @@ import { connectOutsider } from "./outsider.ts"
 import { familyName, type Outcome, type Plan, placeText, probes } from "./probes.ts"
 import { readHostSide, type Scene, setScene, type Wishes, whySilent } from "./scene.ts"
 
-/** One line of the report. */
+/** A line of the report. */
 export interface Finding extends Outcome {
   readonly probe: string
   readonly family: "ipv4" | "ipv6"
   readonly to?: string
   readonly ms?: number
-  /** The place where `cni trace` sees the packet stop. */
+  /** The place where packets stop, according to `cni trace`. */
   readonly stops?: string
 }
 
 /**
- * Runs every probe between two containers in each family that both have. All run at once, except those with long
- * packets. Then calls `stopsOf` for the failed ones, before cleanup.
+ * Runs every probe between two containers in each family that both have. Runs all at once, except those with long
+ * packets. Then calls `stopsOf` for the failed ones, while the containers still exist.
  */
 export async function runProbes(
   pair: readonly [Container, Container],

@@ -16,7 +16,7 @@ import { hostServers } from "./dns.ts"
 import type { Outsider } from "./outsider.ts"
 import { type Patience, type Place, Server } from "./sockets.ts"
 
-/** The input of the probes of one family. */
+/** The addresses and servers that probes of one family use. */
 export interface Scene {
   readonly family: Family
   readonly patience: Patience
@@ -25,24 +25,24 @@ export interface Scene {
   readonly b: Container
   /** The other container's address, with the port of its server. */
   readonly peer: Place | undefined
-  /** The secret of that server. Undefined if the container's own server listens on the port. */
+  /** The secret that the server sends. Undefined if the container's own server listens on the port. */
   readonly secret: Uint8Array | undefined
   readonly gateway: Uint8Array | undefined
   readonly hostAddress: Uint8Array | undefined
   /** The host's own default gateway. */
   readonly hostGateway: Uint8Array | undefined
-  /** The requested place outside. */
+  /** The destination outside that the user requested. */
   readonly outside: Place | undefined
   readonly servers: readonly Uint8Array[]
   readonly name: string
-  /** The published address and port of the second container on the host. */
+  /** The host's address and port that are published for the second container. */
   readonly published: Place | undefined
   readonly outsider: Outsider | undefined
   /** The reason why the containers must not reach each other. */
   readonly isolated: string | undefined
 }
 
-/** The options of the command line. */
+/** What the user requested on the command line. */
 export interface Wishes {
   readonly patience: Patience
   readonly outside: Place | undefined
@@ -51,8 +51,8 @@ export interface Wishes {
 }
 
 /**
- * Reads the input for the probes of a family, and starts the server in the second container. Returns undefined if
- * neither container has an address of the family.
+ * Returns the scene for the probes of a family, and starts the server in the second container. Returns undefined if no
+ * container has an address of the family.
  */
 export function setScene(
   family: Family,
@@ -86,15 +86,15 @@ export function setScene(
   }
 }
 
-/** The host's addresses that containers may reach. */
+/** Addresses of the host and its network that containers may reach. */
 export interface HostSide {
   readonly gateway: Uint8Array | undefined
   readonly address: Uint8Array | undefined
 }
 
 /**
- * Reads the host's default gateway and its address towards it. Falls back to any global address of the host, then to
- * the containers' gateway.
+ * Reads the host's default gateway and the host's address toward it. Without them, it returns any global address of the
+ * host, or else the containers' gateway.
  */
 export function readHostSide(family: Family, container: Container): HostSide {
   const bridge = addressOf(container, family)?.gateway?.toHex()
@@ -110,7 +110,7 @@ export function readHostSide(family: Family, container: Container): HostSide {
   return { gateway, address: found?.ip }
 }
 
-/** Whether a container has a path to an address: by one of its subnets, or a route of the result. */
+/** Reports whether a container has a route to an address: a subnet of its own, or a route of ADD's result. */
 export function hasRoute({ result: { ips, routes } }: Container, ip: Uint8Array): boolean {
   const networks = [...ips.map(({ address }) => address), ...routes.map(({ dst }) => dst)]
   return networks.some((text) => {
@@ -142,12 +142,12 @@ export function whyIsolated({ plugins }: Network): string | undefined {
   return undefined
 }
 
-/** Returns a port of the host on which no program listens and which no container publishes. */
+/** Returns a port of the host on which no program listens and that is not published for a container. */
 export function freePort(taken: ReadonlySet<number>): number {
   using host = Netns.own()
   for (;;) {
     const [high = 0, low = 0] = randomBytes(2)
-    const port = 20_000 + (((high << 8) | low) % 10_000) // below the kernel's ephemeral ports and the ports of Kubernetes' services
+    const port = 20_000 + (((high << 8) | low) % 10_000) // below the kernel's ephemeral ports and the ports of Kubernetes services
     if (taken.has(port)) continue
     using server = Server.listen(host, AF_INET, port)
     if (server) return port

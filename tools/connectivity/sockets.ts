@@ -19,19 +19,19 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET6, type Family, familyOf, sameBytes } from "../../pkg/types/mod.ts"
 import { connectionError, isPending, reasonOf, socketAddress } from "../trace/mod.ts"
 
-/** The timeout of an answer, and the signal that ends the wait early. */
+/** The timeout for an answer, and a signal that ends the wait early. */
 export interface Patience {
   readonly timeoutMs: number
   readonly signal: AbortSignal
 }
 
-/** An address with a port; 0 for no port. */
+/** An address with a port. The port is 0 for protocols without ports. */
 export interface Place {
   readonly ip: Uint8Array
   readonly port: number
 }
 
-/** The reason why a packet had no good answer. Undefined for success. */
+/** The reason why a probe got no valid answer. Undefined for success. */
 export type Failure = string | undefined
 
 /** <sys/socket.h> */
@@ -39,10 +39,10 @@ const SO_REUSEADDR = 2
 const IPPROTO_IPV6 = 41
 const IPV6_V6ONLY = 26
 const BACKLOG = 16
-/** The number of times a datagram is sent before its timeout. */
+/** How often a datagram is sent before the timeout. */
 const TRIES = 4
 
-/** Repeats a request until it has an answer. Returns undefined at the timeout. Throws the signal's reason. */
+/** Calls `ask` until it returns an answer. Returns undefined at the timeout. Throws the signal's reason. */
 export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: Patience): Promise<T | undefined> {
   const end = monotonicMs() + timeoutMs
   for (;;) {
@@ -54,26 +54,26 @@ export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: 
   }
 }
 
-/** Returns the message for a missing answer. */
+/** Returns the message about a missing answer. */
 export function noAnswer({ timeoutMs }: Patience): string {
   return `no answer in ${timeoutMs / 1000} s`
 }
 
-/** Opens a non-blocking socket in a namespace. The thread returns to its own namespace. Throws `SyscallError`. */
+/** Opens a non-blocking socket in a namespace, and returns to the thread's own namespace. Throws `SyscallError`. */
 export function openSocket(netns: Netns, family: Family, type: number, protocol = 0): FileDescriptor {
   const made = netns.run(() => engine.socket(family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol))
   if (made < 0) throw new SyscallError("socket", -made, "in a namespace")
   return new FileDescriptor(made as Fd)
 }
 
-/** Returns the number of received bytes, an errno, or undefined if nothing arrived. */
+/** Returns the number of received bytes, or an errno. Returns undefined if no data has arrived. */
 export function tryRead(fd: Fd, into: Uint8Array): number | { readonly errno: number } | undefined {
   const count = engine.read(fd, into)
   if (count >= 0) return count
   return errnoName(-count) === "EAGAIN" ? undefined : { errno: -count }
 }
 
-/** A TCP server that sends a secret to each client. The secret proves to the client that this server answered. */
+/** A TCP server that sends a secret to each client, so that the client knows which server answered. */
 export class Server implements Disposable {
   readonly secret = randomBytes(8)
   readonly #socket: FileDescriptor
@@ -85,7 +85,7 @@ export class Server implements Disposable {
   }
 
   /**
-   * Listens on a port at all addresses of a namespace. Returns undefined if the port is taken. Throws `SyscallError`.
+   * Listens on a port on all addresses of a namespace. Returns undefined if the port is in use. Throws `SyscallError`.
    */
   static listen(netns: Netns, family: Family, port: number): Server | undefined {
     const socket = openSocket(netns, family, SOCK_STREAM)
@@ -115,7 +115,8 @@ export class Server implements Disposable {
 }
 
 /**
- * Opens a TCP connection from a namespace and closes it. With a secret, the server must send it. Throws `SyscallError`.
+ * Opens a TCP connection from a namespace and closes it. If `secret` is given, the server must send it. Throws
+ * `SyscallError`.
  */
 export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
@@ -134,8 +135,8 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
 }
 
 /**
- * Sends a datagram from a namespace several times until an answer arrives. Returns the result of `read`, or the reason
- * for no answer.
+ * Sends a datagram from a namespace several times, until an answer arrives. Returns the result of `read`, or the reason
+ * why no valid answer arrived.
  */
 export async function askUdp<T extends object>(
   netns: Netns,
@@ -158,7 +159,7 @@ export async function askUdp<T extends object>(
   return found ?? noAnswer(patience)
 }
 
-/** Sends at once, and repeats until the timeout. The returned function returns the errno of the first send. */
+/** Sends at once, and again until the timeout. The returned function returns the errno of the first attempt. */
 export function repeatedly({ timeoutMs }: Patience, send: () => number): () => number | undefined {
   const startMs = monotonicMs()
   let sent = 0

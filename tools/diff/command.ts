@@ -19,7 +19,7 @@ import { attachmentOf, type Terminal } from "../environment.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
 
-/** `cni diff` */
+/** The command `cni diff`. */
 export const diffCommand: Command = {
   summary: "Show the differences between what ADD made and what exists now",
   words: ["NETWORK", "CONTAINER"],
@@ -77,14 +77,14 @@ function attachmentIn(network: string, args: Arguments, terminal: Terminal): Att
   return asFound(meant, findAttachment(name, selectionOf(network, args, terminal), attachments))
 }
 
-/** Whether a plugin's message reports a difference that the kernel comparison already found. */
+/** Reports whether a plugin's message reports a difference that the comparison with the kernel has already found. */
 function isSameFault(seen: Difference, what: string, expected: string): boolean {
   if (what.startsWith("addresses of ")) return addressOf(seen.expected) === addressOf(expected)
-  if (what === "routes") return seen.what === `route ${routeName(expected)}` // "192.0.2.0/24 via …", one of them
+  if (what === "routes") return seen.what === `route ${routeName(expected)}` // "192.0.2.0/24 via …" is one of them
   return seen.what === what.replaceAll('"', "")
 }
 
-/** Returns the destination of a route, as `compareWithKernel` names it. */
+/** Returns the destination of a route in the form that `compareWithKernel` uses. */
 function routeName(route: string): string {
   const [dst = ""] = route.split(" ")
   return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
@@ -94,12 +94,12 @@ function addressOf(cidr: string): string {
   return cidr.split("/")[0] ?? ""
 }
 
-/** Whether a plugin assigns the gateway's addresses to the host. */
+/** Reports whether a plugin assigns gateway addresses to the host. */
 function hasGateway({ raw }: NetworkPlugin): boolean {
   return member(raw, "isGateway") === true || member(raw, "isDefaultGateway") === true
 }
 
-/** Formats a difference like diff(1): "-" marks the result of ADD, "+" the current state. */
+/** Formats a difference like diff(1): "-" for ADD's result, "+" for the current state. */
 function asText({ what, expected, found }: Difference, screen: ScreenSize): string {
   const line = (mark: string, text: string) => (text === "" ? "" : wrapped(text, screen, "  ").replace(/^ /, mark))
   return `${tinted(what, "strong", screen)}\n${line("-", expected)}${line("+", found)}`

@@ -25,9 +25,9 @@ import {
 } from "../../pkg/types/mod.ts"
 import { type OwnedRule, readOwnedRules } from "../node/mod.ts"
 
-/** A difference from the result of ADD. */
+/** A difference between the current state and ADD's result. */
 export interface Difference {
-  /** "address of eth0", "route default" */
+  /** The object that differs: "address of eth0", "route default". */
   readonly what: string
   readonly expected: string
   readonly found: string
@@ -35,7 +35,10 @@ export interface Difference {
 
 const NOTHING = "nothing"
 
-/** Compares a result of ADD with the kernel's state. `netns` is the container's namespace. Throws `NetlinkError`. */
+/**
+ * Compares ADD's result with the kernel's state. `netns` is the path of the container's namespace. Throws
+ * `NetlinkError`.
+ */
 export function compareWithKernel(result: Result, netns: string): Difference[] {
   using host = RouteSocket.open()
   using sandbox = Netns.find(netns)
@@ -48,7 +51,7 @@ export function compareWithKernel(result: Result, netns: string): Difference[] {
   return [...interfaces, ...compareRoutes(inside, result)]
 }
 
-/** Returns gateway addresses that the host should have and does not. Throws `NetlinkError`. */
+/** Returns the gateway addresses that the host should have but does not have. Throws `NetlinkError`. */
 export function compareGateways({ ips }: Result): Difference[] {
   using host = RouteSocket.open()
   const own = listAddresses(host).map(({ ip }) => formatIp(ip))
@@ -73,7 +76,7 @@ function compareInterface(route: RouteSocket, expected: Interface, addresses: re
   return [...properties, ...(expected.sandbox ? compareAddresses(route, link, addresses) : [])]
 }
 
-/** Compares addresses. Ignores addresses from router advertisements, because they change by themselves. */
+/** Compares addresses. Ignores addresses from router advertisements, because routers may change them. */
 function compareAddresses(route: RouteSocket, link: Link, expected: readonly string[]): Difference[] {
   const there = listAddresses(route, link)
     .filter(({ scope, flags }) => scope === 0 && (flags & IFA_F_PERMANENT) !== 0)
@@ -91,7 +94,7 @@ function compareAddresses(route: RouteSocket, link: Link, expected: readonly str
   ]
 }
 
-/** Returns missing routes of the result, and default routes that ADD did not create. */
+/** Returns the routes of the result that are missing, and default routes that ADD did not create. */
 function compareRoutes(inside: RouteSocket, { routes, ips }: Result): Difference[] {
   const gateways = ips.flatMap(({ gateway }) => gateway ?? [])
   const all = listRoutes(inside, undefined).filter(({ type }) => type === 1)
@@ -133,14 +136,14 @@ function nameOf({ dst }: Route): string {
   return /^(0\.0\.0\.0|::)\/0$/.test(dst) ? "default" : dst
 }
 
-/** Configuration keys that create rules for each container, and the place of these rules. */
+/** Configuration keys that create rules for each container, and the chains or sets of these rules. */
 const makers: readonly (readonly [key: string, what: string, place: RegExp])[] = [
   ["ipMasq", "masquerade", /cni_masquerade|cni_plugins_masquerade|nat (CNI-|POSTROUTING)/],
   ["macspoofchk", "check of source MACs", /spoofcheck|cni_plugins_spoofcheck|nat-PREROUTING/],
 ]
 
 /**
- * Returns requested kinds of rules of which none exists. A plugin's CHECK may have failed before it checked them.
+ * Returns the requested kinds of rules for which no rule exists. A CHECK that fails earlier does not report them.
  * Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function compareRules(plugins: readonly NetworkPlugin[], network: string, attachment: Attachment): Difference[] {
@@ -148,7 +151,7 @@ export function compareRules(plugins: readonly NetworkPlugin[], network: string,
   if (wanted.length === 0) return []
   const { containerId, ifName } = attachment
   const comment = ownerComment({ network, containerId, ifName })
-  const isOwn = ({ owner }: OwnedRule) => owner === comment || owner.includes(`id: "${containerId}"`) // upstream's comment
+  const isOwn = ({ owner }: OwnedRule) => owner === comment || owner.includes(`id: "${containerId}"`) // the reference suite's comment
   const own = readOwnedRules().owned.filter(isOwn)
   return wanted
     .filter(([, , place]) => !own.some((rule) => place.test(rule.place)))

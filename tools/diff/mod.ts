@@ -1,4 +1,4 @@
-/** `cni diff`: compares what ADD created with what exists. */
+/** `cni diff`: compares ADD's result with the current state. */
 
 export { diffCommand } from "./command.ts"
 export { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"

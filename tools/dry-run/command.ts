@@ -6,7 +6,7 @@ import { resultTable } from "../tables.ts"
 import type { Made } from "./inside.ts"
 import { dryRunAdd } from "./run.ts"
 
-/** `cni dry-run` */
+/** The command `cni dry-run`. */
 export const dryRunCommand: Command = {
   summary: "Show the changes that an ADD would make, without making them",
   words: ["ADD", "NETWORK"],
@@ -35,7 +35,7 @@ Examples:
   },
 }
 
-/** Returns the changes without the namespace's path, because the namespace is deleted. */
+/** Returns the changes without the path of the namespace, which no longer exists. */
 function withoutPath(made: Made): Made {
   const interfaces = (made.result.interfaces ?? []) as JsonObject[]
   const shown = interfaces.map((one) => (one.sandbox === undefined ? one : { ...one, sandbox: "container" }))

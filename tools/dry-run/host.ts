@@ -22,12 +22,12 @@ import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts
 import { STAND_IN } from "./namespace-state.ts"
 import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
 
-/** The state of a host on which ADD's result depends, as JSON. The private copy is created from it. */
+/** The state of the host that affects ADD's result, as JSON. The private copy has the same state. */
 export interface HostState {
   readonly links: readonly HostLink[]
   readonly routes: readonly HostRoute[]
   readonly sysctls: Readonly<Record<string, string>>
-  /** Undefined without the program `nft`. */
+  /** The nftables rules. Undefined if the program `nft` is not installed. */
   readonly rules: Rules | undefined
   readonly iptables: Readonly<Record<string, string>>
 }
@@ -50,10 +50,10 @@ interface HostRoute {
   readonly metric: number | undefined
 }
 
-/** Settings of the host that ADD may change. */
+/** Sysctls of the host that ADD may change. */
 export const watchedSysctls = ["net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding"]
 
-/** Reads the host's bridges, links with addresses, and the links in `named`. Skips container ends without addresses. */
+/** Reads the host's bridges, links with addresses, and the links in `named`. Skips host ends without addresses. */
 export function readHost(named: ReadonlySet<string>): HostState {
   using route = RouteSocket.open()
   const addresses = listAddresses(route)
@@ -75,7 +75,7 @@ export function readHost(named: ReadonlySet<string>): HostState {
     })),
     routes: routes.flatMap(({ dst, prefix, gateway, index, priority, type, protocol }) => {
       const dev = nameOf(index)
-      if (type !== 1 || protocol === 2 || dev === undefined) return [] // the kernel creates its own from the addresses
+      if (type !== 1 || protocol === 2 || dev === undefined) return [] // the kernel creates these routes from the addresses
       return [{ dst: formatCidr({ ip: dst, prefix }), gateway: gateway && formatIp(gateway), dev, metric: priority }]
     }),
     sysctls: readSysctls(),
@@ -84,26 +84,26 @@ export function readHost(named: ReadonlySet<string>): HostState {
   }
 }
 
-/** Returns the values of the watched settings in this namespace. Skips missing ones. */
+/** Returns the values of `watchedSysctls` in this namespace. Skips those that do not exist. */
 export function readSysctls(): Record<string, string> {
   return Object.fromEntries(
     watchedSysctls.flatMap((key) => {
       try {
         return [[key, readTextFile(`/proc/sys/${key}`).trim()]]
       } catch {
-        return [] // a kernel without IPv6
+        return [] // the kernel has no IPv6
       }
     }),
   )
 }
 
-/** Recreates the host's state in this namespace. Its devices are stand-ins with the same name, MAC and MTU. */
+/** Creates the host's state in this namespace. Stand-ins with the same name, MAC and MTU replace its devices. */
 export function copyHost({ links, routes, sysctls, rules, iptables }: HostState): void {
   using route = RouteSocket.open()
   setLink(route, getLink(route, "lo"), { up: true })
   for (const [key, value] of Object.entries(sysctls)) tryWriteSysctl(key, value)
   for (const [at, link] of links.entries()) copyLink(route, link, `${STAND_IN}${at}`)
-  // A later route may make the gateway reachable.
+  // A gateway may become reachable through a later route.
   for (let round = 0; round < 2; round++) for (const each of routes) tryAddRoute(route, each)
   if (rules !== undefined) writeRules(rules)
   writeIptables(iptables)
@@ -139,6 +139,6 @@ function tryAddRoute(route: RouteSocket, { dst, gateway, dev, metric }: HostRout
       priority: metric,
     })
   } catch {
-    // The route exists, or its gateway was skipped.
+    // The route exists already, or a route to its gateway was skipped.
   }
 }

@@ -9,18 +9,18 @@ import { addedTo, type NamespaceState, readState } from "./namespace-state.ts"
 import { addedRules, readRules } from "./rules.ts"
 import { filesWritten, type SealPlan, sealFiles } from "./seal.ts"
 
-/** The input of the private copy, on stdin. */
+/** The input of the process in the private copy, on stdin. */
 export interface DryRun {
   readonly host: HostState
   readonly files: SealPlan
-  /** The network list, including the plugins of its directory. */
+  /** The network list, including plugins in the network's directory. */
   readonly list: string
   readonly path: readonly string[]
   readonly attachment: Omit<Attachment, "netns">
   readonly timeoutMs: number | undefined
 }
 
-/** The private copy's answer on stdout. */
+/** The output of the process in the private copy, on stdout. */
 export type DryRunAnswer = { readonly error: ErrorObject } | { readonly made: Made }
 
 /** The changes that an ADD would make. */
@@ -30,11 +30,11 @@ export interface Made {
   readonly container: NamespaceState
   readonly sysctls: Readonly<Record<string, { readonly was: string; readonly is: string }>>
   readonly files: readonly string[]
-  /** Undefined without the program `nft`. */
+  /** The added nftables rules. Undefined if the program `nft` is not installed. */
   readonly rules: string | undefined
 }
 
-/** Runs a real ADD in this process's own namespaces, which end with the process. */
+/** Runs a real ADD in this process's private namespaces, which end with the process. */
 export async function runInside({
   stdin,
   env,

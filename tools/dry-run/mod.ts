@@ -1,4 +1,4 @@
-/** `cni dry-run`: runs an ADD in a sealed copy of the host's network, and shows what it creates. */
+/** `cni dry-run`: runs an ADD in an isolated copy of the host's network, and prints the objects that it creates. */
 
 export { dryRunCommand } from "./command.ts"
 export { runInside } from "./inside.ts"

@@ -10,17 +10,17 @@ import {
 } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, isLinkLocal } from "../../pkg/types/mod.ts"
 
-/** The state of a namespace, one line of text for each object. ADD's changes are the difference between two states. */
+/** The state of a namespace: a line of text for each object. The changes by an ADD are the difference of two states. */
 export interface NamespaceState {
   readonly links: readonly string[]
   readonly addresses: readonly string[]
   readonly routes: readonly string[]
 }
 
-/** The name of stand-ins for the other end of links. They are not the host's. */
+/** The name prefix of stand-ins for the other ends of links, which do not exist on the host. */
 export const STAND_IN = "~"
 
-/** The first byte of a multicast address of IPv6. */
+/** The first byte of IPv6 multicast addresses. */
 const MULTICAST = 0xff
 
 /** Reads links, addresses and routes of a namespace. Throws `NetlinkError`. */
@@ -49,7 +49,7 @@ function describeLink({ name, kind, mtu, flags, attributes }: Link, nameOf: (ind
   return `${name}: ${kind || "device"}, mtu ${mtu}, ${flags & IFF_UP ? "up" : "down"}${port}${owner}`
 }
 
-/** Returns the lines of the second state that the first does not have. */
+/** Returns the lines of the second state that are not in the first. */
 export function addedTo(before: NamespaceState, after: NamespaceState): NamespaceState {
   const added = (key: keyof NamespaceState) => after[key].filter((line) => !before[key].includes(line))
   return { links: added("links"), addresses: added("addresses"), routes: added("routes") }

@@ -1,12 +1,11 @@
 import { encodeUtf8 } from "../../pkg/engine/mod.ts"
 import { findProgram, readEnvironment, type Spawned, spawn } from "../../pkg/libc/mod.ts"
 
-/** Large nodes have rule sets of several megabytes. */
+/** The maximum output of a program in bytes. Large nodes have rule sets of several megabytes. */
 const OUTPUT_MAX = 256 << 20
 
 /**
- * Runs a program of the host, found by PATH, until it exits. Returns undefined if it is not installed. Throws
- * `SyscallError`.
+ * Runs a program of the host in PATH until it exits. Returns undefined if it is not installed. Throws `SyscallError`.
  */
 export function runByName(name: string, args: readonly string[], stdin = ""): Spawned | undefined {
   const env = readEnvironment()

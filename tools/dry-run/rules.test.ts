@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { addedTo } from "./namespace-state.ts"
 import { addedRules } from "./rules.ts"
 
-/** A table as `nft list table` prints it. */
+/** Returns a table as `nft list table` prints it. */
 const table = (elements: string, ...rules: string[]) => `table ip t {
 	set s {
 		type ipv4_addr

@@ -8,13 +8,10 @@ export function tryOutput(command: readonly string[], stdin = ""): string | unde
   return ended?.exitCode === 0 ? decodeUtf8(ended.stdout) : undefined
 }
 
-/**
- * The rules of a namespace: each table as `nft` prints it, by a name such as "ip cni_masquerade". Undefined without the
- * program `nft`.
- */
+/** The nftables rules of a namespace: each table as `nft` prints it, by a name such as "ip cni_masquerade". */
 export type Rules = Readonly<Record<string, string>>
 
-/** Reads all tables of this namespace. */
+/** Reads all tables of this namespace. Returns undefined if the program `nft` is not installed. */
 export function readRules(): Rules | undefined {
   const tables = tryOutput(["nft", "list", "tables"])
   if (tables === undefined) return undefined
@@ -22,29 +19,26 @@ export function readRules(): Rules | undefined {
   return Object.fromEntries(names.map((name) => [name, tryOutput(["nft", "list", "table", ...name.split(" ")]) ?? ""]))
 }
 
-/**
- * Creates tables from the text of `readRules`. `nft` cannot read the tables of iptables' programs: use `writeIptables`
- * for those.
- */
+/** Creates tables from the text of `readRules`. `nft` cannot read tables of iptables: `writeIptables` creates those. */
 export function writeRules(rules: Rules): void {
   for (const text of Object.values(rules)) if (!/\bxt (target|match)\b/.test(text)) tryOutput(["nft", "-f", "-"], text)
 }
 
 const iptablesPrograms = ["iptables", "ip6tables"] as const
 
-/** The output of iptables-save programs, by program. */
+/** Returns the output of the iptables-save programs, by program. */
 export function readIptables(): Readonly<Record<string, string>> {
   const saved = iptablesPrograms.map((program) => [program, tryOutput([`${program}-save`])])
   return Object.fromEntries(saved.filter(([, text]) => text?.includes("-A ")))
 }
 
-/** Restores this output in this namespace. */
+/** Restores the output of `readIptables` in this namespace. */
 export function writeIptables(saved: Readonly<Record<string, string>>): void {
   for (const [program, text] of Object.entries(saved)) tryOutput([`${program}-restore`], text)
 }
 
 /**
- * Returns the lines of the second rule set that the first does not have, below the headings of their blocks. Each set
+ * Returns the lines of the second rule set that are not in the first, below the headings of their blocks. Each set
  * element has its own line.
  */
 export function addedRules(before: Rules, after: Rules): string {
@@ -78,7 +72,7 @@ function addedLines(before: readonly string[], after: readonly string[]): string
   return kept.map((line) => `${line.replaceAll("\t", "  ")}\n`).join("")
 }
 
-/** Returns each line with the headings of its blocks. */
+/** Returns each line preceded by the headings of its blocks. */
 function pathsOf(lines: readonly string[]): string[] {
   const open: string[] = []
   return lines.map((line) => {

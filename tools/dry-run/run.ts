@@ -7,18 +7,18 @@ import { givenVariables } from "../environment.ts"
 import { readHost } from "./host.ts"
 import type { DryRun, DryRunAnswer, Made } from "./inside.ts"
 
-/** The argument with which the tool runs itself in the private copy. */
+/** The first argument of the process that this tool starts in the private copy. */
 export const INSIDE = "__dry-run"
 
-/** The default directories of IPAM plugins and tuning. */
+/** The default directories in which IPAM plugins and tuning keep data. */
 const usualDirectories = ["/var/lib/cni", "/run/cni"]
 
-/** The maximum of an answer. It has ADD's changes, but no copies of rule sets. */
+/** The maximum size of the output in bytes. It contains ADD's changes, but no copy of a rule set. */
 const ANSWER_MAX = 64 << 20
 
 /**
- * Runs a real ADD in private namespaces with a copy of the host, and returns the changes. Only reads the host itself.
- * Throws the error of the ADD, or an error that explains why the private copy failed.
+ * Runs a real ADD in private namespaces with a copy of the host's network, and returns the changes. Changes nothing on
+ * the host itself. Throws the error of ADD, or an error that explains why the copy could not be created.
  */
 export async function dryRunAdd(
   runtime: Runtime,
@@ -61,7 +61,7 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
     args: ["--net", "--mount", "--propagation", "private", "--", ...ownCommand(), INSIDE],
     env: givenVariables(env ?? {}),
     stdin: encodeUtf8(JSON.stringify(plan)),
-    ownSession: true, // a stopped program leaves no plugin behind
+    ownSession: true, // plugins end with a stopped program
     outputLimit: ANSWER_MAX,
   }
   const ended = await runProgram(program, signal)
@@ -76,12 +76,12 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
   }
 }
 
-/** Returns the links that a configuration may name. */
+/** Returns the links that a configuration names. */
 function namedLinks(raw: JsonObject): string[] {
   return ["bridge", "master", "device", "vrfname"].flatMap((key) => textOf(member(raw, key)))
 }
 
-/** Returns the directories that plugins write to with this configuration. */
+/** Returns the directories in which plugins write files with this configuration. */
 function directoriesOf(raw: JsonObject): string[] {
   const ipam = member(raw, "ipam")
   return [...textOf(member(raw, "dataDir")), ...(isJsonObject(ipam) ? textOf(member(ipam, "dataDir")) : [])]

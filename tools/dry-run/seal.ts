@@ -17,18 +17,18 @@ import { runByName } from "./programs.ts"
 export interface SealPlan {
   /** An empty directory for a temporary mount. */
   readonly scratch: string
-  /** Directories that plugins write to. The copy writes to a separate layer. */
+  /** Directories in which plugins write files. Their writes go to a layer in memory. */
   readonly written: readonly string[]
-  /** The visible paths below /run. Other sockets there lead to daemons of the host. */
+  /** Paths below /run that stay visible. Others are hidden, because sockets there lead to daemons of the host. */
   readonly seen: readonly string[]
 }
 
-/** The kernel's file systems. They belong to the namespaces, or hold no regular files. */
+/** File systems of the kernel. They are private to the namespaces, or have no regular files. */
 const kernels = /^\/(proc|sys|dev)(\/|$)/
 
 /**
- * Makes the file system of this mount namespace read-only, with an empty /run. Keeps writes to some directories in
- * memory. Returns the paths of these layers. Throws when the kernel refuses a mount.
+ * Makes all files read-only in this mount namespace, with an empty /run. Writes to some directories go to layers in
+ * memory. Returns the paths of these layers. Throws if the kernel refuses a mount.
  */
 export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<string, string>; cacheDir: string } {
   mount("-t", "tmpfs", "-o", "mode=755", "cni-dry-run", scratch)
@@ -67,7 +67,7 @@ export function sealFiles({ scratch, written, seen }: SealPlan): { layers: Map<s
   return { layers, cacheDir }
 }
 
-/** Returns the files that were written to the layered directories, by their paths on the host. */
+/** Returns the files that were written to the layers, by their paths on the host. */
 export function filesWritten(layers: ReadonlyMap<string, string>): string[] {
   const found = [...layers].flatMap(([directory, upper]) =>
     filesBelow(upper).map((path) => join(directory, path.slice(upper.length))),

@@ -6,7 +6,7 @@ import { knownMessages } from "./known.ts"
 const known = knownMessages()
 const candidates = new Candidates(known)
 
-/** Lines of logs with a message in them, as runtimes write them. */
+/** Log lines in the formats of several runtimes, with a message inside. */
 const lines: Readonly<Record<string, (message: string) => string>> = {
   "as it is": (message) => message,
   "with other words at once before and behind it": (message) => `2026-11-23T10:00:00Z_x${message}y`,

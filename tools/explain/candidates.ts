@@ -1,22 +1,22 @@
 import type { KnownMessage } from "./known.ts"
 
 const WORD = /[a-z0-9_]{3,}/g
-/** The length of words that occur in few lines. */
+/** The length of words that are so rare that few lines contain them. */
 const LONG = 5
 
 /**
- * Words with other characters on both sides. They remain words in a message, because the text around the part cannot
- * extend them.
+ * Words with other characters on both sides. They are also words in a log line, because the text around a message
+ * cannot extend them.
  */
 const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
 
-/** The characters that logs escape. */
+/** Characters that log formats escape. */
 const ESCAPED = /["\\<>&]/
 
 interface Sought {
   readonly at: number
   readonly known: KnownMessage
-  /** A text in every message of this kind. */
+  /** A text that every matching line contains. */
   readonly piece: string
 }
 
@@ -26,7 +26,7 @@ interface Sought {
  */
 export class Candidates {
   readonly #byWord = new Map<string, Sought[]>()
-  /** Messages without an inner word, by a part of a word. */
+  /** Messages without such a word, by a part of a word. */
   readonly #byPart = new Map<string, Sought[]>()
 
   constructor(messages: readonly KnownMessage[]) {
@@ -42,7 +42,7 @@ export class Candidates {
     }
   }
 
-  /** Returns all messages that the line contains, and some that it does not, in their order. */
+  /** Returns all messages that the line contains, and some that it does not contain, in their original order. */
   in(line: string): KnownMessage[] {
     const text = bothWays(line.toLowerCase())
     const found: Sought[] = []
@@ -55,7 +55,7 @@ export class Candidates {
   }
 }
 
-/** Returns a line. If it has backslashes, also returns its text with JSON escapes decoded. */
+/** Returns a line. If it has backslashes, also returns the line with its JSON escapes decoded. */
 function bothWays(line: string): string {
   if (!line.includes("\\")) return line
   const read = line.replaceAll("\\/", "/").replace(/\\+(?:u[0-9a-f]{4}|[ntr])/g, " ")

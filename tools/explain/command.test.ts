@@ -16,7 +16,7 @@ PAGE     docs/messages.md#words-of-any-program
 `
 const DIFFERENT = 'failed to set bridge addr: "cni0" already has an IP address different from 1'
 
-// The texts are those of docs/messages.md, docs/errors.md and docs/lint.md, without the marks of Markdown.
+// The texts are those of docs/messages.md, docs/errors.md and docs/lint.md, without Markdown markup.
 test.each<[string, string[], string, string]>([
   [
     "a message",

@@ -7,10 +7,10 @@ import { type Explanation, explain, explainLog } from "./explain.ts"
 import { type KnownFinding, knownFindings, takeFindings } from "./findings.ts"
 import { type Section, sectionOfCode, sectionOfRule } from "./known.ts"
 
-/** The names of findings of doctor and of rules of lint. */
+/** The names of doctor's findings and lint's rules. */
 const names = [...new Set([...findingNames, ...ruleNames])].sort()
 
-/** `cni explain` */
+/** The command `cni explain`. */
 export const explainCommand: Command = {
   summary: "Explain an error: what it means, its cause, and what to do",
   words: ["ERROR|CODE|NAME|-…"],
@@ -59,9 +59,7 @@ Examples:
   },
 }
 
-/**
- * Returns the message for an unknown error: it names the section of its code, or the name that a mistyped word is like.
- */
+/** Returns the message about an unknown error. It names the section about the error's code, or a similar name. */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
   const hint =
@@ -72,7 +70,7 @@ function nothing(asked: string, code: Section | undefined): string {
   return `Cannot explain this: no known message matches${meant}${hint}`
 }
 
-/** Formats rows of a head and its lines, without those that have no line. */
+/** Formats rows of a head and lines. Skips rows without lines. */
 function rowsText(rows: readonly (readonly [head: string, lines: readonly string[]])[]): string {
   const lines = rows.flatMap(([head, cells]) =>
     cells.map((cell, index) => `${(index === 0 ? head : "").padEnd(9)}${cell}\n`),
@@ -118,7 +116,7 @@ function asJson({ error, known, count }: Explanation) {
   }
 }
 
-/** Formats a section of a page without the marks of Markdown. */
+/** Formats a section of a page without Markdown markup. */
 function sectionText({ headline, text, page }: Section): string {
   const lines = text.split("\n").flatMap((line) => {
     if (/^\| ?(---|message)/.test(line)) return []

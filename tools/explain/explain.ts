@@ -3,18 +3,18 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { Candidates } from "./candidates.ts"
 import { type KnownMessage, knownMessages, unknownMessageOf } from "./known.ts"
 
-/** An error found in a text. */
+/** An error in a text. */
 export interface LoggedError {
-  /** The innermost message, without the text that runtimes add. */
+  /** The innermost message, without the text that runtimes add around it. */
   readonly message: string
-  /** The plugin that wrote the message, and its verb, if the text names them. */
+  /** The plugin that wrote the message, and its verb. Undefined if the text does not name them. */
   readonly plugin: string | undefined
   readonly verb: string | undefined
-  /** The code of an error object. */
+  /** The code in an error object. */
   readonly code: number | undefined
 }
 
-/** The known entry of an error. */
+/** An error with its known entries. */
 export interface Explanation {
   readonly error: LoggedError
   /** The matching entries, best first. A second entry explains another part of the message. */
@@ -24,7 +24,7 @@ export interface Explanation {
 }
 
 /**
- * Explains one error: a message, a log line, or an error object in JSON. For an unknown message of a named plugin it
+ * Explains one error: a message, a log line, or an error object in JSON. For an unknown message of a known plugin it
  * names the plugin's suite. `known` is empty if no entry matches.
  */
 export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
@@ -35,7 +35,8 @@ export function explain(text: string, messages = knownMessages(), unknownOf = un
 }
 
 /**
- * Explains a log, each kind of message once, in order of appearance. Also accepts one error object over several lines.
+ * Explains the errors in a log. Returns each kind of message once, in order of appearance. Also accepts one error
+ * object over several lines.
  */
 export function explainLog(text: string): Explanation[] {
   const messages = knownMessages()
@@ -58,10 +59,10 @@ export function explainLog(text: string): Explanation[] {
   return [...found.values()]
 }
 
-/** The prefix that the reference library and Multus add to a plugin's message. */
+/** The text that the reference library and Multus add before a plugin's message. */
 const frames = /plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): |delegate (\w+) - "([^"]+)": /gi
 
-/** Reads the error out of a line: its message, plugin, verb and code. */
+/** Returns the error in a line: its message, plugin, verb and code. */
 export function readError(text: string): LoggedError {
   const plain = withoutEscapes(text)
   const candidates = plain === text ? [text, braced(text)] : [text, braced(text), braced(plain)]
@@ -79,7 +80,7 @@ export function readError(text: string): LoggedError {
 }
 
 function objectOf(text: string) {
-  if (!/^\s*\{/.test(text)) return undefined // nearly every line: exceptions are slow
+  if (!/^\s*\{/.test(text)) return undefined // true for nearly every line, and an exception is slow
   try {
     const value = JSON.parse(text)
     return isJsonObject(value) && member(value, "msg") !== undefined ? value : undefined
@@ -88,48 +89,51 @@ function objectOf(text: string) {
   }
 }
 
-/** Removes the escapes of log formats, which quote messages, some of them twice. */
+/** Removes the escapes of log formats, some of which quote a message twice. */
 function withoutEscapes(text: string): string {
   let unescaped = text
   while (unescaped.includes('\\"')) unescaped = unescaped.replaceAll('\\\\"', '\\"').replaceAll('\\"', '"')
   return unescaped.replaceAll("\\n", " ")
 }
 
-/** Returns the text from the first to the last brace. */
+/** Returns the text from the first opening to the last closing brace. */
 function braced(text: string): string {
   const start = text.indexOf("{")
   return start === -1 ? "" : text.slice(start, text.lastIndexOf("}") + 1)
 }
 
-/** Removes the end of a log line: `"" pod="default/web-0"`. */
+/** Removes the fields at the end of a log line: `"" pod="default/web-0"`. */
 function withoutLogging(message: string): string {
   const words = message.replace(/\s+(pod|podUID|logger|namespace|sandboxID)=\S*/g, "").replace(/""+$/, "")
   const isUnbalanced = (words.split('"').length - 1) % 2 === 1
   return isUnbalanced ? words.replace(/"$/, "") : words
 }
 
-/** Words of a line about container networks. */
+/** Words in lines about container networks. */
 const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
 
-/** Words of a line about an image. Such lines also contain words such as "sandbox" and "dial tcp". */
+/** Words in lines about container images. Such lines may also contain "sandbox" or "dial tcp". */
 const image = /\b(pull|pulling|image|registry)\b/i
 
-/** Whether a text is about a container network: it has certain words, an error object, or a plugin's name. */
+/** Reports whether a text is about a container network: it has certain words, an error object, or a plugin's name. */
 function hasSign(text: string, { plugin, code }: LoggedError): boolean {
   return plugin !== undefined || code !== undefined || sign.test(text)
 }
 
-/** Plugins that pass on messages of others. */
+/** Plugins that pass on the messages of other plugins. */
 const passesOn = /^multus/
 
 function isForeign({ plugin }: LoggedError): boolean {
   return plugin !== undefined && !pluginNames.includes(plugin) && !passesOn.test(plugin)
 }
 
-/** Shorter patterns, such as "Cannot find …", count only for an error object or a plugin of this suite. */
+/**
+ * The least weight of a pattern for other programs. Shorter patterns, such as "Cannot find …", only match in an error
+ * object or a message of a plugin of this suite.
+ */
 const LEAST_SURE_WEIGHT = 13
 
-/** Returns the known entries of a message. Frames and common words count only if no other entry matches. */
+/** Returns the entries that match a message. Frames and common words are used only if no other entry matches. */
 function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: boolean): KnownMessage[] {
   const { message, code } = error
   const isOfImage = error.plugin === undefined && image.test(message)
@@ -152,15 +156,15 @@ function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: 
 }
 
 /**
- * Ranks an entry. Longer patterns are surer. An entry with a remedy ranks above one without. An entry that refers to
- * another code ("the causes are those of ADD; see codes 5, 7 and 999") ranks below the entry of that code.
+ * Returns the rank of an entry. Longer patterns have a higher rank, and so have entries with a remedy. An entry that
+ * refers to another code ("the causes are those of ADD; see codes 5, 7 and 999") ranks below the entry of that code.
  */
 function weightOf({ weight, what, remedy, code }: KnownMessage, errorCode: number | undefined): number {
   const reference = what.startsWith("the causes are those of ") ? -1 : 0
   return weight + reference + (remedy === undefined ? 0 : 45) + (errorCode !== undefined && code === errorCode ? 5 : 0)
 }
 
-/** Whether two patterns match different parts of a message. */
+/** Reports whether two patterns match different parts of a message. */
 function isElsewhere(one: KnownMessage, other: KnownMessage, message: string): boolean {
   const [a, b] = [one, other].map(({ matcher }) => matcher.exec(message))
   if (!a || !b) return false

@@ -3,19 +3,19 @@ import { isJsonObject, member } from "../../pkg/types/mod.ts"
 import { cellsOf, plain } from "../configuration/mod.ts"
 import { sectionsOf } from "./known.ts"
 
-/** The explanation of a finding of `cni doctor`. */
+/** The explanation of a kind of finding by `cni doctor`. */
 export interface KnownFinding {
-  /** The name, as doctor prints it: "missing-ports". */
+  /** The finding's name, as doctor prints it: "missing-ports". */
   readonly finding: string
   readonly what: string
   readonly why: string
   readonly causes: string
   readonly remedy: string
-  /** The headline's link: "docs/findings.md#the-packet-filter". */
+  /** The link to the section: "docs/findings.md#the-packet-filter". */
   readonly page: string
 }
 
-/** Returns the rows of docs/findings.md by the names of the findings. */
+/** Returns the rows of docs/findings.md by finding names. */
 export function knownFindings(): Map<string, KnownFinding> {
   const sections = sectionsOf("docs/findings.md", findingsPage)
   const rows = sections.flatMap(({ text, page }) =>
@@ -28,15 +28,15 @@ export function knownFindings(): Map<string, KnownFinding> {
   return new Map(rows.map((row) => [row.finding, row]))
 }
 
-/** The findings in output of `cni doctor`, with their counts, and the rest of the text. */
+/** The findings in a text with output of `cni doctor`, their counts, and the remaining text. */
 export interface Pasted {
   readonly counts: ReadonlyMap<string, number>
   readonly rest: string
 }
 
 /**
- * Takes findings out of a text: names alone, the report with its paragraphs, or the JSON. Unknown names stay in the
- * rest.
+ * Separates findings from a text: names alone, doctor's report with its paragraphs, or its JSON. Unknown names stay in
+ * the remaining text.
  */
 export function takeFindings(text: string, known: ReadonlyMap<string, KnownFinding>): Pasted {
   const counts = new Map<string, number>()
@@ -58,7 +58,8 @@ export function takeFindings(text: string, known: ReadonlyMap<string, KnownFindi
 }
 
 /**
- * Returns the names in `{"findings": [{"rule": …}]}`, in its list or in one of its objects; undefined for other texts.
+ * Returns the names in doctor's JSON, `{"findings": [{"rule": …}]}`, in its list, or in an object of the list. Returns
+ * undefined for other texts.
  */
 function namesInJson(text: string): string[] | undefined {
   try {

@@ -5,54 +5,54 @@ import { cellsOf, plain } from "../configuration/mod.ts"
 
 /** A known message and its explanation. */
 export interface KnownMessage {
-  /** The pattern on the page, with "…" for names. */
+  /** The pattern as the page has it, with "…" for names. */
   readonly pattern: string
   readonly matcher: RegExp
-  /** The parts between the names, in lower case. */
+  /** The parts of the pattern between names, in lower case. */
   readonly literals: readonly string[]
-  /** The number of literal characters. More characters make a match surer. */
+  /** The number of literal characters. A match of more characters is more certain. */
   readonly weight: number
   readonly what: string
-  /** Undefined if `what` includes it. */
+  /** The remedy. Undefined if `what` includes it. */
   readonly remedy: string | undefined
   readonly looks: readonly string[]
-  /** The headline's link: "docs/errors.md#7-the-configuration". */
+  /** The link to the section: "docs/errors.md#7-the-configuration". */
   readonly page: string
-  /** The code of errors of this suite in that section. */
+  /** The code of this suite's errors in that section. */
   readonly code: number | undefined
-  /** The kind of the message. Undefined for a message that only these programs write. */
+  /** The kind of the message. Undefined for a message that no other program writes. */
   readonly kind?: MessageKind | undefined
 }
 
 /**
- * A frame surrounds the message of another program. Common words may come from any program, so they need another sign
- * of a container network, and do not identify another suite's plugin.
+ * "frame": text around the message of another program. "common": words that any program may write, which count only in
+ * lines about container networks, and do not identify a plugin of another suite.
  */
 export type MessageKind = "frame" | "common"
 
-/** The kinds of messages in sections of docs/messages.md. */
+/** The kinds of messages by section of docs/messages.md. */
 const kinds: Readonly<Record<string, MessageKind>> = {
   "Words around a message": "frame",
   "Words of any program": "common",
 }
 
-/** The section of docs/messages.md with the logs of other suites' plugins. Its rows are not messages. */
+/** The section of docs/messages.md about logs of other suites. Its rows are not messages. */
 const LOGS = "Logs of other suites"
 
-/** Shorter messages of this suite, such as "Cannot find …", may come from any program. */
+/** The least weight of this suite's messages. Any program may write shorter ones, such as "Cannot find …". */
 const LEAST_OWN_WEIGHT = 24
 
-/** A section of a page: its heading, the link to it, and its text. */
+/** A section of a page: its heading, a link to it, and its text. */
 export interface Section {
   readonly headline: string
   readonly page: string
   readonly text: string
 }
 
-/** Patterns with fewer literal characters match too much. */
+/** The least number of literal characters in a pattern. Shorter patterns match too many messages. */
 const LEAST_WEIGHT = 8
 
-/** Returns every message of docs/messages.md and docs/errors.md. */
+/** Returns all messages of docs/messages.md and docs/errors.md. */
 export function knownMessages(): KnownMessage[] {
   return [
     ...sectionsOf("docs/messages.md", messagesPage)
@@ -67,7 +67,7 @@ export function knownMessages(): KnownMessage[] {
   ]
 }
 
-/** Returns the entry for an unknown message: the plugin's suite, and the place of its log. */
+/** Returns the entry for an unknown message of a plugin: the plugin's suite, and where its log is. */
 export function unknownMessageOf(plugin: string): KnownMessage {
   const section = sectionsOf("docs/messages.md", messagesPage).find(({ headline }) => headline === LOGS)
   const rows = section?.text.split("\n").map(cellsOf) ?? []
@@ -86,12 +86,12 @@ export function unknownMessageOf(plugin: string): KnownMessage {
   }
 }
 
-/** Returns the section of docs/errors.md for a code. */
+/** Returns the section of docs/errors.md about a code. */
 export function sectionOfCode(code: number): Section | undefined {
   return sectionsOf("docs/errors.md", errorsPage).find(({ headline }) => codeOf(headline) === code)
 }
 
-/** Returns the section of docs/lint.md for a rule. */
+/** Returns the section of docs/lint.md about a rule. */
 export function sectionOfRule(rule: string): Section | undefined {
   return sectionsOf("docs/lint.md", lintPage, "###").find(({ headline }) => headline === rule)
 }
@@ -101,7 +101,7 @@ function codeOf(headline: string): number | undefined {
   return code === undefined ? undefined : Number(code)
 }
 
-/** Returns the sections of a page with headings of a level. */
+/** Returns the sections of a page whose headings have this level. */
 export function sectionsOf(file: string, page: string, level = "##"): Section[] {
   const parts = page.split(new RegExp(`^${level} `, "m")).slice(1)
   return parts.map((part) => {
@@ -149,8 +149,8 @@ function literalsOf(pattern: string): string[] {
 }
 
 /**
- * Returns the expression of a pattern. A name between two quotes contains no quote, so that a pattern does not match
- * into the message behind a frame. A quote at the end may be missing together with the log's quotes.
+ * Returns the regular expression for a pattern. A name between quotes contains no quote, so that a pattern does not
+ * extend beyond its frame. A quote at the end is optional, because log formats may remove it.
  */
 function matcherOf(literals: readonly string[]): RegExp {
   const source = literals.reduce((before, part, index) => {
@@ -161,7 +161,7 @@ function matcherOf(literals: readonly string[]): RegExp {
   return new RegExp(source.replace(/"$/, '"?'), "i")
 }
 
-/** Read-only commands that show the subject of an error of this suite, by words of its message. */
+/** Read-only commands that show the objects of an error, by words of the error's message. */
 const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/plugin "…" in path|Cannot start plugin/, ["ls -l /opt/cni/bin", "cni lint"]],
   [/CNI_NETNS|netns/, ["findmnt -t nsfs", "ip netns"]],
@@ -187,7 +187,7 @@ const looks: readonly (readonly [RegExp, readonly string[]])[] = [
   [/attached already|it already exists|duplicate allocation/, ["cni ipam ls", "ls /var/lib/cni/results"]],
 ]
 
-/** Returns the commands that show more about a message, at most three. */
+/** Returns at most three commands that show the objects of a message. */
 export function looksFor(message: string): string[] {
   const found = looks.filter(([words]) => words.test(message)).flatMap(([, commands]) => commands)
   return [...new Set(found)].slice(0, 3)

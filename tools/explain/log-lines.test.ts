@@ -4,7 +4,7 @@ import { knownMessages } from "./known.ts"
 
 const known = knownMessages()
 
-/** Lines of logs that people have posted, shortened, and a part of the remedy or cause that fits. */
+/** Log lines that users have posted, shortened, with a part of the expected remedy or cause. */
 const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   // bridges, veths and MACs
   ['could not add "cni0": operation not supported', /modprobe bridge/],
@@ -25,7 +25,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
     /name the network of the cluster/,
   ],
 
-  // plugins that are missing or old
+  // missing or old plugins
   ['failed to find plugin "bridge" in path [/opt/cni/bin]', /cni install/],
   ['failed to find plugin "portmap" in path [/opt/cni/bin /usr/lib/cni]', /cni install/],
   ['needs CNI plugin "bridge" to be installed in CNI_PATH ("/opt/cni/bin"), see', /install them into CNI_PATH/],
@@ -73,7 +73,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ["iptables v1.8.2 (nf_tables):  RULE_APPEND failed (Invalid argument): rule in chain CNI-123", /iptables-legacy/],
   ["iptables v1.8.9 (nf_tables): table `nat' is incompatible, use 'nft' tool.", /one program for all rules/],
 
-  // the kernel, and services
+  // the kernel and services
   ["neighbour: arp_cache: neighbor table overflow!", /gc_thresh3/],
   [
     "kernel: cni0: received packet on veth1 with own address as source address (addr:0a:58:0a:2a:00:01, vlan:0)",
@@ -148,7 +148,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ],
 ]
 
-/** The text of runtimes around a message. */
+/** The text that runtimes add around a message. */
 const around: Readonly<Record<string, (message: string) => string>> = {
   alone: (message) => message,
   "of containerd": (message) =>

@@ -10,10 +10,10 @@ import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
-/** The interval of `--follow`. */
+/** The interval of `--follow` in milliseconds. */
 const FOLLOW_MS = 200
 
-/** `cni log` */
+/** The command `cni log`. */
 export const log: Command = {
   summary: "Show the plugin calls in the flight recorder",
   words: [],
@@ -68,8 +68,8 @@ function required(file: string | undefined): Numbered[] {
 }
 
 /**
- * Returns the filter for the requested calls. Throws for an unknown container, and for a network without calls that
- * this node does not have. With `--follow` it may appear later.
+ * Returns the filter for the requested calls. Throws for an unknown container, and for an unknown network without
+ * calls. With `--follow`, both may appear later.
  */
 function filterOf(all: readonly Numbered[], args: Arguments, terminal: Terminal): (one: Numbered) => boolean {
   const [container, network] = [text(args, "container"), text(args, "network")]

@@ -40,7 +40,7 @@ const node = {
   unread: [],
 } as unknown as Node
 
-/** Each sample as "name{label=value} number". */
+/** Returns each sample as "name{label=value} number". */
 const samples = (lines: readonly Numbered[] | undefined) =>
   familiesOf(node, lines).flatMap(({ name, samples }) =>
     samples.map(({ suffix = "", labels, value }) => {

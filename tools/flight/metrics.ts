@@ -10,7 +10,7 @@ import { fileFlag, readLines } from "./recorder.ts"
 /** Upper bounds of the histogram, in seconds. */
 const BUCKETS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
-/** `cni metrics` */
+/** The command `cni metrics`. */
 export const metrics: Command = {
   summary: "Print this node's networks as metrics for Prometheus",
   words: [],
@@ -39,7 +39,9 @@ Examples:
   },
 }
 
-/** Returns the metrics of a node. Includes the recorder's only if it is on, and the listener's only if it runs. */
+/**
+ * Returns the metrics of a node. Includes the recorder's metrics only if it is on, and the listener's only if it runs.
+ */
 export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, listener?: ListenerRecord): Family[] {
   const attachments = attachmentsOf(node)
   const names = node.networks.flatMap(({ network }) => network?.name ?? [])

@@ -2,13 +2,13 @@ import { version } from "../../package.json"
 import { sha256 } from "../../pkg/engine/mod.ts"
 import type { Numbered } from "../../pkg/flight/mod.ts"
 
-/** `SPAN_KIND_INTERNAL`, `STATUS_CODE_OK` and `STATUS_CODE_ERROR`, opentelemetry-proto, trace.proto. */
+/** `SPAN_KIND_INTERNAL`, `STATUS_CODE_OK` and `STATUS_CODE_ERROR` of opentelemetry-proto, trace.proto. */
 const KIND_INTERNAL = 1
 const STATUS = { ok: 1, error: 2 } as const
 
 type Attribute = { key: string; value: { stringValue: string } | { intValue: string } | { doubleValue: number } }
 
-/** Returns the lines as an ExportTraceServiceRequest in OTLP's JSON encoding, one span per line. */
+/** Returns the lines as an ExportTraceServiceRequest in the JSON encoding of OTLP, with a span for each line. */
 export function otlpOf(lines: readonly Numbered[], host: string) {
   const resource = { attributes: [attribute("service.name", "cni"), attribute("host.name", host)] }
   const scope = { name: "cni-plugins", version }
@@ -17,7 +17,7 @@ export function otlpOf(lines: readonly Numbered[], host: string) {
 
 function spanOf({ sequence, line }: Numbered) {
   const startMs = Date.parse(line.time)
-  // A call without a parent is its own trace. The IDs are the same on each run.
+  // A call without a parent begins a trace of its own. Repeated exports have the same IDs.
   const own = sha256(`${sequence} ${line.time} ${line.plugin} ${line.verb} ${line.container}`)
   const { trace = { id: own.slice(0, 32), span: own.slice(32, 48), parent: undefined } } = line
   const named = {
@@ -45,7 +45,7 @@ function spanOf({ sequence, line }: Numbered) {
   }
 }
 
-/** Returns nanoseconds as text, because OTLP's JSON encodes 64-bit integers as text. */
+/** Returns nanoseconds as text, because the JSON encoding of OTLP represents 64-bit integers as text. */
 function nanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n)
 }

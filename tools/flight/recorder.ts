@@ -2,12 +2,12 @@ import { emptyRing, FLIGHT_FILE, type Numbered, RING_SLOTS, readRing } from "../
 import { dirname, exists, findFile, makeDirectories, replaceFile, tryUnlink } from "../../pkg/libc/mod.ts"
 import type { Command, Flag } from "../command.ts"
 
-/** The flag of every command that reads the ring. */
+/** The flag of every command that reads the recorder's ring file. */
 export const fileFlag = {
   file: { type: "string", value: "FILE", help: `the ring (default ${FLIGHT_FILE})` },
 } as const satisfies Record<string, Flag>
 
-/** `cni recorder on` */
+/** The command `cni recorder on`. */
 export const recorderOn: Command = {
   summary: "Record every plugin call in the flight recorder",
   words: [],
@@ -26,7 +26,7 @@ Example:
   },
 }
 
-/** `cni recorder off` */
+/** The command `cni recorder off`. */
 export const recorderOff: Command = {
   summary: "Stop recording, and delete the recorded calls",
   words: [],
@@ -38,7 +38,7 @@ export const recorderOff: Command = {
   },
 }
 
-/** Returns the lines of the ring, or undefined when the recorder is off. Throws for a file that is not a ring. */
+/** Returns the recorded lines, or undefined if the recorder is off. Throws for a file that is not a ring. */
 export function readLines(file: string = FLIGHT_FILE): Numbered[] | undefined {
   const bytes = findFile(file)
   if (bytes === undefined) return undefined

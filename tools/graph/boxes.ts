@@ -15,7 +15,7 @@ export function memberHeight(member: Member): number {
   return heightOf(memberLines(member))
 }
 
-/** Returns the lines below the title of a container. */
+/** Returns the lines below the title of a container's box. */
 function memberLines(one: Member): { text: string; tone: string }[] {
   const name = one.hostEnd === undefined ? one.ifName : `${one.ifName} · ${one.hostEnd}`
   return [
@@ -30,7 +30,7 @@ function memberLines(one: Member): { text: string; tone: string }[] {
   ]
 }
 
-/** Returns the names of doctor's findings. Their full text is in the details. */
+/** Returns a line with the names of doctor's findings. The details have their full text. */
 function faultLine(faults: readonly Fault[] | undefined): { text: string; tone: string }[] {
   return faults === undefined ? [] : [{ text: shortened(`! ${faultNames(faults)}`, 26), tone: toneOf(faults) }]
 }
@@ -39,7 +39,7 @@ function toneOf(faults: readonly Fault[]): "bad" | "warn" {
   return faults.some(({ severity }) => severity === "error") ? "bad" : "warn"
 }
 
-/** Returns the classes of a box for its kind and its faults. */
+/** Returns the CSS classes of a box of this kind with these faults. */
 function classesOf(kind: string, faults: readonly Fault[] | undefined, isOrphan = false): string {
   const state = faults === undefined ? [] : [toneOf(faults) === "bad" ? "faulty" : "doubtful"]
   return [kind, ...state, ...(isOrphan ? ["orphan"] : [])].join(" ")
@@ -54,7 +54,7 @@ export function memberBox(member: Member, x: number, y: number, height: number):
   return box({ kind, id, details, x, y, width: COLUMN, height, title: shortened(title, 26), lines }).svg
 }
 
-/** Draws a bridge, a parent, or a network's pairs. */
+/** Draws the box of a segment: a bridge, a parent, or a network's pairs. */
 export function segmentBox(segment: Segment, x: number, y: number) {
   const dim = (text: string) => ({ text: shortened(text, ROOM - 2), tone: "dim" })
   const { title, caption, networks, addresses, members, mtu, counters, isThere, isUp, faults } = segment
@@ -72,7 +72,7 @@ export function segmentBox(segment: Segment, x: number, y: number) {
   return box({ kind, id: segment.id, details, x, y, width: SEGMENT_WIDTH, title: shortened(title, 24), lines })
 }
 
-/** Draws an interface of the host. */
+/** Draws the box of a host interface. */
 export function uplinkBox(uplink: Uplink, x: number, y: number) {
   const dim = (text: string) => ({ text: shortened(text, ROOM), tone: "dim" })
   const { id, name: title, kind: made, mtu, addresses, routes, counters, isUp, faults } = uplink
@@ -86,7 +86,7 @@ export function uplinkBox(uplink: Uplink, x: number, y: number) {
   return box({ kind, id, details: uplinkDetails(uplink), x, y, width: HOST_WIDTH, title, lines })
 }
 
-/** Draws the faults of the node as a whole. */
+/** Draws the box with faults of the node as a whole. */
 export function nodeBox(faults: readonly Fault[], x: number, y: number) {
   const lines = faults.map((fault) => ({ text: shortened(`! ${fault.rule}`, 26), tone: toneOf([fault]) }))
   const details = faultLines(faults).join("\n")
@@ -106,7 +106,7 @@ function heightOf(lines: readonly unknown[]): number {
   return FIRST_LINE + lines.length * LINE + 8
 }
 
-/** Draws a box and returns its height. Without a given height, the box is as high as its lines. */
+/** Draws a box and returns its height. By default, it is as high as its lines. */
 function box(one: {
   readonly kind: string
   readonly id: string

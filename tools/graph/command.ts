@@ -9,7 +9,7 @@ import { type Graph, graphOf } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
 import { treeOf } from "./tree.ts"
 
-/** `cni graph` */
+/** The command `cni graph`. */
 export const graph: Command = {
   summary: "Draw this node's container networks",
   words: ["[NETWORK]"],
@@ -55,7 +55,7 @@ Examples:
 }
 
 function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
-  const theme = (text(args, "theme") ?? "auto") as Theme // one of its choices
+  const theme = (text(args, "theme") ?? "auto") as Theme // a value of its choices
   switch (wantsJson(args) ? "json" : text(args, "output")) {
     case "json":
       return `${JSON.stringify(graph, asJson, 2)}\n`
@@ -67,7 +67,7 @@ function draw(graph: Graph, args: Arguments, terminal: Terminal): string {
   }
 }
 
-/** Returns counters as numbers, and the ports of a container as objects. */
+/** Converts values for JSON: counters to numbers, and the ports of a container to objects. */
 function asJson(key: string, value: unknown): unknown {
   if (typeof value === "bigint") return Number(value)
   return key === "ports" && Array.isArray(value) ? value.map(portAsJson) : value

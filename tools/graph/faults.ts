@@ -3,9 +3,9 @@ import { redactText } from "../secrets.ts"
 import type { Fault, Graph, Member } from "./model.ts"
 
 /**
- * Returns the graph with doctor's findings at the objects that they concern: containers by the attachments of a
- * finding, containers and links by their names in its cause and its message, segments by the finding's network, and the
- * node as a whole for the rest.
+ * Returns the graph with doctor's findings added to the objects that they concern. A finding's attachments select
+ * containers. Names in its cause and message select containers and links. Its network selects segments. All other
+ * findings concern the node as a whole.
  */
 export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
   const placed = new Map<string, Fault[]>()
@@ -31,7 +31,7 @@ export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {
 
 const NODE = "node"
 
-/** Returns the IDs of the objects that a finding concerns, or none if its containers are not drawn. */
+/** Returns the IDs of the objects that a finding concerns. Returns none if its containers are not part of the graph. */
 function placesOf({ affected = [], cause = "", what, network }: Finding, { uplinks, segments }: Graph): string[] {
   const owners = affected.flatMap(({ attachment }) => (attachment === undefined ? [] : [attachment]))
   const ids = new Set(owners.map((one) => `attachment ${one.network}/${one.containerId}/${one.ifName}`))

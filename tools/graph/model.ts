@@ -14,7 +14,7 @@ import {
 import { redact } from "../secrets.ts"
 import { sortedByNames } from "../tables.ts"
 
-/** A picture's content: the host's uplinks, the segments between containers, and the containers' interfaces. */
+/** The content of a picture: the host's uplinks, the segments between containers, and the containers' interfaces. */
 export interface Graph {
   /** Faults of the node as a whole. */
   readonly faults?: readonly Fault[]
@@ -38,22 +38,22 @@ export interface Uplink {
   readonly mtu: number
   readonly isUp: boolean
   readonly addresses: readonly string[]
-  /** "default via 192.0.2.1" */
+  /** The routes, such as "default via 192.0.2.1". */
   readonly routes: readonly string[]
   readonly counters?: Counters
   readonly faults?: readonly Fault[]
 }
 
-/** A segment that joins the interfaces of several containers: a bridge, a parent, or a network's pairs. */
+/** A layer 2 segment that connects interfaces of containers: a bridge, a parent, or a network's pairs. */
 export interface Segment {
   readonly id: string
   readonly kind: "bridge" | "parent" | "network"
-  /** "cni0", "eth0", "pods" */
+  /** The name of the interface or network: "cni0", "eth0", "pods". */
   readonly title: string
-  /** "bridge", "macvlan on eth0", "ptp" */
+  /** The kind of the segment: "bridge", "macvlan on eth0", "ptp". */
   readonly caption: string
   readonly isUp: boolean
-  /** False for a deleted bridge that containers still need. */
+  /** Whether the segment exists. False for a deleted bridge that containers still need. */
   readonly isThere: boolean
   readonly mtu?: number
   readonly addresses: readonly string[]
@@ -61,7 +61,7 @@ export interface Segment {
   readonly masquerades: boolean
   readonly ports: number
   readonly counters?: Counters
-  /** The uplink of a parent interface. */
+  /** The ID of the uplink that is the parent of the segment's interfaces. */
   readonly uplink?: string
   readonly faults?: readonly Fault[]
   readonly members: readonly Member[]
@@ -71,7 +71,7 @@ export interface Segment {
 export interface Member {
   readonly id: string
   readonly title: string
-  /** The pod's namespace of Kubernetes. */
+  /** The pod's namespace in Kubernetes. */
   readonly namespace?: string
   readonly network: string
   readonly containerId: string
@@ -84,26 +84,26 @@ export interface Member {
   readonly isAlive?: boolean
   readonly orphan: readonly string[]
   /**
-   * The reason why it receives no packet from its segment: its bridge was deleted, or it is not a port of the bridge.
+   * Why the interface receives no packets from its segment: the bridge was deleted, or the host's end is not its port.
    */
   readonly fault?: string
   readonly masquerades: boolean
   readonly faults?: readonly Fault[]
-  /** The counters as the container sees them. */
+  /** The traffic counters, as the container sees them. */
   readonly counters?: Counters
-  /** The network list of its ADD. */
+  /** The network list of the ADD. */
   readonly config?: JsonObject
 }
 
-/** Returns the links and connections of a node for a picture. */
+/** Returns the graph of a node's links and their connections. */
 export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Graph {
   const onHost = node.links.filter(({ nsid }) => nsid === undefined)
   const drafts = new Map<string, { shared: Shared; members: Member[] }>()
-  const configs = new Map<string, JsonObject | undefined>() // usually one for all containers of a network
+  const configs = new Map<string, JsonObject | undefined>() // usually the same for all containers of a network
   for (const one of attachments) {
     const bytes = one.cached?.config
     const config = bytes && configs.getOrInsertComputed(decodeLatin1(bytes), () => configOf(bytes))
-    const isPort = onHost.some(({ index }) => index === one.link?.master) // of its own bridge or another one
+    const isPort = onHost.some(({ index }) => index === one.link?.master) // the attachment's own bridge, or another one
     const lost = isPort ? undefined : lostBridge(one, node)
     const shared = lost && !lost.isThere ? deletedBridge(lost.bridge) : sharedOf(one, config, onHost)
     drafts.getOrInsert(shared.key, { shared, members: [] }).members.push(memberOf(one, config, lost))
@@ -133,7 +133,7 @@ export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Gra
   }
 }
 
-/** The segment of an attachment. */
+/** The properties of the segment that an attachment shares with others. */
 interface Shared {
   readonly key: string
   readonly kind: Segment["kind"]
@@ -172,7 +172,7 @@ function sharedOf(one: NodeAttachment, config: JsonObject | undefined, onHost: r
 function memberOf(one: NodeAttachment, config: JsonObject | undefined, lost: LostBridge | undefined): Member {
   const { network, containerId, ifName, addresses, ports, link, isAlive, orphan, pod, rules } = one
   const hostEnd = link?.nsid === undefined ? link : undefined
-  const counted = link?.counters // of the host's end: it sends what the container receives
+  const counted = link?.counters // the host's end sends the packets that the container receives
   const counters = hostEnd && counted ? { received: counted.sent, sent: counted.received } : counted
   return {
     id: `attachment ${network}/${containerId}/${ifName}`,
@@ -226,7 +226,7 @@ function uplinksOf(
   }))
 }
 
-/** Returns the configuration without its secrets, because users share pictures. */
+/** Returns the configuration without secrets, because users share pictures. */
 function configOf(bytes: Uint8Array): JsonObject | undefined {
   try {
     return redact(parseJsonObject(bytes)) as JsonObject

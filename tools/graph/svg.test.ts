@@ -5,12 +5,12 @@ import { escaped } from "./boxes.ts"
 import { svgOf } from "./svg.ts"
 import { memberOf, segmentOf, some } from "./testing/graphs.ts"
 
-/** All matches of the pattern in a picture. */
+/** Returns all matches of the pattern in a picture. */
 const found = (svg: string, pattern: RegExp) => [...svg.matchAll(pattern)].map(([, each = ""]) => each)
 const size = (svg: string) => found(svg, /viewBox="([^"]+)"/g)[0]
 const members = (count: number) => Array.from({ length: count }, (_, at) => memberOf(`p${at}`))
 const pictureOf = (count: number) => svgOf({ uplinks: [], segments: [segmentOf(members(count))] })
-/** The texts of the only container, and of its segment. */
+/** Returns the texts of a graph's only container and its segment. */
 const textsOf = (member: Parameters<typeof memberOf>[1], segment: Parameters<typeof segmentOf>[1] = {}, title = "c1") =>
   found(svgOf({ uplinks: [], segments: [segmentOf([memberOf(title, member)], segment)] }), /y="\d+">([^<]*)<\/text>/g)
 

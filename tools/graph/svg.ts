@@ -11,7 +11,7 @@ import {
 } from "./boxes.ts"
 import type { Graph, Segment } from "./model.ts"
 
-/** The colors of a picture: by the preference of the viewer's system, or fixed. */
+/** The colors of a picture. "auto" follows the setting of the viewer's system. */
 export type Theme = "auto" | "light" | "dark"
 
 const light =
@@ -19,13 +19,16 @@ const light =
 const dark =
   "--bg:#12171e;--fg:#e6ebf2;--dim:#9aa7b8;--line:#56657a;--box:#1c242e;--bridge:#17304f;--edge:#7fb2f0;--up:#183a26;--bad:#ff8a80;--warn:#ffcf70"
 
-/** In pixels. */
+/** The margin in pixels. */
 const MARGIN = 24
 const GAP = 12
-/** The gap between the host, the segments and their members. */
+/** The gap between the host, the segments and their members, in pixels. */
 const CHANNEL = 72
 
-/** Returns the number of columns for a segment's members, so that a picture of a hundred members is not a strip. */
+/**
+ * Returns the number of columns for a segment's members. With several columns, a picture of a hundred members is not
+ * too high.
+ */
 function columnsFor(members: number): number {
   if (members <= 6) return 1
   return Math.min(8, Math.ceil(Math.sqrt(members / 3)))
@@ -99,7 +102,9 @@ text{font:12px ui-sans-serif,system-ui,"DejaVu Sans",sans-serif;fill:var(--fg)}
 g:hover>.box,g:focus>.box{stroke-width:2.5}`
 }
 
-/** Draws the lines from a segment to the left side of each connected member: one vertical line beside each column. */
+/**
+ * Draws the lines from a segment to the left side of each connected member, with a vertical line beside each column.
+ */
 function trunk(
   segment: Segment,
   at: { x: number; y: number; memberX: number; top: number; columns: number; rows: number; height: number },
@@ -125,7 +130,7 @@ function trunk(
   return `<path class="wire" d="${paths.join("")}"/>`
 }
 
-/** Draws the line from a segment to the uplink of its containers' packets, with a label for the masquerade. */
+/** Draws the line from a segment to the uplink of its packets, with a label for masquerade. */
 function uplinkLine(
   { segment, y }: { segment: Segment; y: number },
   uplinks: ReadonlyMap<string, number>,

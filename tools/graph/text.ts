@@ -12,12 +12,12 @@ export function bytesText(bytes: bigint): string {
   return ""
 }
 
-/** Returns "↓ 3.1 MB  ↑ 12 kB": received and sent bytes. */
+/** Returns the received and sent bytes: "↓ 3.1 MB  ↑ 12 kB". */
 export function countersText({ received, sent }: Counters): string {
   return `↓ ${bytesText(received.bytes)}  ↑ ${bytesText(sent.bytes)}`
 }
 
-/** Returns one line for each of doctor's findings. They precede the other details. */
+/** Returns one line for each of doctor's findings. It precedes the other details. */
 export function faultLines(faults: readonly Fault[] = []): string[] {
   return faults.map(({ rule, severity, text }) => `${severity.toUpperCase()} ${rule}: ${text}`)
 }

@@ -2,14 +2,14 @@ import { type Cell, containerText, fittedTable, type Screen, tinted } from "../s
 import type { Fault, Graph, Member, Segment, Uplink } from "./model.ts"
 import { countersText, faultLines, faultNames } from "./text.ts"
 
-/** Returns the picture as text: the host's uplinks, and each segment with one row per container. */
+/** Returns the graph as text: the host's uplinks, then each segment with one row for each container. */
 export function treeOf({ uplinks, segments, faults }: Graph, screen: Screen): string {
   const host = `${marked(faults, screen)}${uplinks.map((uplink) => uplinkText(uplink, screen)).join("")}`
   if (segments.length === 0) return `${host}No attachments\n`
   return [...(host === "" ? [] : [host]), ...segments.map((segment) => segmentText(segment, screen))].join("\n")
 }
 
-/** Returns one marked line per finding. */
+/** Returns a line for each finding, in the color of a fault. */
 function marked(faults: readonly Fault[] | undefined, screen: Screen): string {
   return faultLines(faults)
     .map((line) => `${tinted(`! ${line}`, line.startsWith("ERROR") ? "bad" : "warning", screen)}\n`)

@@ -1,4 +1,4 @@
-/** `cni migrate`: switches a node with running pods to another suite. */
+/** `cni migrate`: switches a node with running pods to or from another suite of plugins. */
 
 export { isOurs, OtherSuite } from "./other-suite.ts"
 export { type Direction, describeSteps, planPods, podAsJson, podTable, type Switch } from "./plan.ts"

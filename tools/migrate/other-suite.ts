@@ -4,23 +4,23 @@ import { pluginPath, readVersions } from "../../pkg/invoke/mod.ts"
 import { exists, isErrno, spawn } from "../../pkg/libc/mod.ts"
 import { isCniError, newestVersion } from "../../pkg/types/mod.ts"
 
-/** The timeout for a plugin's VERSION. A plugin that does not answer in time is broken. */
+/** The timeout for a plugin's answer to VERSION. A plugin that does not answer in time counts as broken. */
 const PATIENCE_MS = 10_000
 const OUTPUT_LIMIT = 64 << 10
 
-/** Whether a file is a plugin of this suite. */
+/** Reports whether a file is a plugin of this suite. */
 export function isOurs(file: string): boolean {
   return exists(file) && isOfThisSuite(findVersion(file))
 }
 
-/** The plugins that a directory would have without this suite. Caches the result for each. */
+/** The plugins that a directory would contain without this suite. Caches the result for each plugin. */
 export class OtherSuite {
   readonly #binDir: string
   readonly #files: Manifest["files"]
   readonly #versions = new Map<string, readonly string[] | undefined>()
   readonly #paths = new Map<string, string | undefined>()
 
-  /** `files` are the installed files of the directory. */
+  /** `files` are the files that this suite installed into the directory. */
   constructor(binDir: string, files: Manifest["files"]) {
     this.#binDir = binDir
     this.#files = files
@@ -31,8 +31,8 @@ export class OtherSuite {
   }
 
   /**
-   * Whether an existing plugin supports a version of the specification. A plugin that does not answer counts as
-   * supporting all: its DEL will report errors.
+   * Reports whether an existing plugin supports a version of the specification. A plugin that does not answer counts as
+   * supporting all versions: its DEL will report errors.
    */
   speaks(type: string, version: string): boolean {
     const path = this.#pathOf(type)
@@ -51,7 +51,7 @@ export class OtherSuite {
   }
 }
 
-/** Returns the supported versions of a plugin, by VERSION. Returns undefined if it does not answer. */
+/** Returns the versions that a plugin supports, as its VERSION lists them. Returns undefined if it does not answer. */
 function findSpoken(path: string): readonly string[] | undefined {
   const env = { CNI_COMMAND: "VERSION" }
   const stdin = encodeUtf8(JSON.stringify({ cniVersion: newestVersion }))

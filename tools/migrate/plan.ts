@@ -13,9 +13,9 @@ export type Direction = "apply" | "back"
 /** The effect of a switch on one pod. */
 export interface PodPlan {
   readonly pod: MigratingPod
-  /** "stays as it is", "masquerade and ports move to iptables" */
+  /** The pod's state after the switch: "stays as it is", "masquerade and ports move to iptables". */
   readonly after: string
-  /** The reason why the pod prevents the way back. Undefined if it does not. */
+  /** Why the pod prevents the switch back. Undefined if it does not. */
   readonly closes?: string
 }
 
@@ -25,12 +25,12 @@ export interface Switch {
   readonly binDir: string
   readonly files: readonly Outcome[]
   readonly pods: readonly MigratingPod[]
-  /** The plugins after the way back. */
+  /** The plugins that the directory has after the switch back. */
   readonly other: OtherSuite
 }
 
 /**
- * Plans the switch for each pod. A switch to these plugins changes no pod. On the way back, the pod's rules move to
+ * Plans the switch for each pod. A switch to this suite changes no pod. A switch back moves the pod's rules to
  * iptables, where the Go plugins find them.
  */
 export function planPods({ direction, pods, other }: Switch): PodPlan[] {
@@ -41,7 +41,7 @@ export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   })
 }
 
-/** Returns the features with rules in nf_tables. The Go plugins' DEL does not find those. */
+/** Returns the features whose rules are in nf_tables, where the Go plugins' DEL does not find them. */
 function inNftables({ masquerade, portsBy, firewall }: MigratingPod): string[] {
   const isThere = (place: Place | undefined) => place === "nftables" || place === "both"
   return [
@@ -75,7 +75,7 @@ function isOfSuite(type: string): boolean {
   return describedPlugins.some(({ name }) => name === type)
 }
 
-/** Returns the reason why the Go plugins could not delete a pod. */
+/** Returns the reason why the Go plugins could not delete a pod, or undefined if they could. */
 function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
   const quote = (types: readonly string[]) => types.map((type) => `"${type}"`).join(", ")
   const ofSuite = pod.plugins.filter(isOfSuite)
@@ -128,7 +128,7 @@ function countOf(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`
 }
 
-/** Returns text such as "bridge cni0 with 15 pods". */
+/** Returns texts such as "bridge cni0 with 15 pods". */
 function bridgesOf(pods: readonly MigratingPod[]): string[] {
   const groups = Map.groupBy(
     pods.filter(({ bridge }) => bridge !== undefined),
@@ -137,7 +137,7 @@ function bridgesOf(pods: readonly MigratingPod[]): string[] {
   return [...groups].map(([bridge, ports]) => `bridge ${bridge} with ${countOf(ports.length, "pod")}`)
 }
 
-/** Returns text such as "the store /var/lib/cni/networks/pods with addresses of 15 pods". */
+/** Returns texts such as "the store /var/lib/cni/networks/pods with addresses of 15 pods". */
 function storesOf(pods: readonly MigratingPod[]): string[] {
   const all = pods.flatMap(({ stores }) => stores)
   return [...Map.groupBy(all, (directory) => directory)].map(
@@ -154,7 +154,7 @@ const COLUMNS = [
   "AFTER",
 ] as const
 
-/** Returns a table with a row for each pod: its objects, and before the switch `isDone` also their future. */
+/** Returns a table with a row for each pod: its objects and, unless `isDone`, its state after the switch. */
 export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Screen): string {
   const rows = plans.map(({ pod, after, closes }) => [
     ...[pod.network, pod.title, pod.ifName, pod.madeBy, belongings(pod).join(", ") || "-"],
@@ -163,7 +163,7 @@ export function podTable(plans: readonly PodPlan[], isDone: boolean, screen: Scr
   return fittedTable(isDone ? COLUMNS.slice(0, -1) : COLUMNS, rows, screen)
 }
 
-/** Returns the pod's objects: "bridge cni0", "masquerade (iptables)", "ports 8080→80/tcp (nftables)". */
+/** Returns the pod's objects in words: "bridge cni0", "masquerade (iptables)", "ports 8080→80/tcp (nftables)". */
 function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, stores }: MigratingPod): string[] {
   const by = (place: Place | undefined) =>
     place === undefined ? "no rules" : place.replace("both", "iptables and nftables")

@@ -12,41 +12,41 @@ import {
   recordedPlugins,
 } from "../node/mod.ts"
 
-/** The packet filter that has rules of a pod: "both" during the way back. */
+/** The packet filter that contains rules of a pod. During the switch back, both may. */
 export type Place = "iptables" | "nftables" | "both"
 
-/** An attachment of a container that runs, or may run, and its objects on the host. */
+/** An attachment of a container that runs or may run, with its objects on the host. */
 export interface MigratingPod extends Owner {
-  /** "namespace/name" of Kubernetes, or else the container's ID. */
+  /** The pod's "namespace/name" in Kubernetes, or else the container's ID. */
   readonly title: string
   readonly netns?: string
   readonly addresses: readonly string[]
-  /** The plugins of its chain at its ADD, including IPAM plugins. Empty if no cache has its record. */
+  /** The plugins of the network at ADD, including IPAM plugins. Empty without a cache record. */
   readonly plugins: readonly string[]
   /**
-   * The version of the specification that its runtime used for ADD and will use for DEL. Undefined if no cache has its
+   * The version of the specification that the runtime used for ADD and will use for DEL. Undefined without a cache
    * record.
    */
   readonly cniVersion?: string
   /**
-   * The suite that created it. Links and rules of this suite have their owner as alias or comment; those of the Go
-   * plugins do not.
+   * The suite that created the attachment. Links and rules of this suite name their owner as alias or comment. Those of
+   * the Go plugins do not.
    */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
-  /** The published ports, and the packet filter that maps them. */
+  /** The published ports. */
   readonly ports: readonly string[]
   readonly portsBy?: Place
   readonly firewall?: Place
-  /** Whether nf_tables checks the source MACs of its port. */
+  /** Whether nf_tables checks the source MACs of the pod's bridge port. */
   readonly isGuarded: boolean
-  /** The bridge of its host end. */
+  /** The bridge whose port is the host's end. */
   readonly bridge?: string
-  /** The stores of host-local with one of its addresses. */
+  /** The host-local stores with an address of the pod. */
   readonly stores: readonly string[]
 }
 
-/** The tables of these plugins, by their purpose. */
+/** This suite's tables, by purpose. */
 const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
 
 /**
@@ -58,12 +58,12 @@ export function tableOf(type: string): string | undefined {
   return describedPlugins.find(({ name }) => name === type)?.kind === "interface" ? TABLES.masquerade : undefined
 }
 
-/** Whether an attachment has rules in this table of these plugins: "cni_masquerade". */
+/** Reports whether an attachment has rules in a table of this suite, such as "cni_masquerade". */
 export function isInTable({ rules }: Pick<NodeAttachment, "rules">, table: string): boolean {
   return rules.some(({ backend, place }) => backend === "nftables" && place.split(" ")[1] === table)
 }
 
-/** Returns the attachments of containers that may still exist, each with its objects. Throws `NetlinkError`. */
+/** Returns the attachments of containers that may still exist, with their objects. Throws `NetlinkError`. */
 export function podsOf(node: Node): MigratingPod[] {
   const accepted = acceptedByIptables()
   const living = attachmentsOf(node).filter(({ ifName, isAlive, cached, link }) => {
@@ -73,7 +73,7 @@ export function podsOf(node: Node): MigratingPod[] {
   return living.map((one) => podOf(one, node, accepted))
 }
 
-/** Returns the addresses that iptables accepts, or none without permission. */
+/** Returns the addresses that rules of iptables accept. Returns none without permission to read them. */
 function acceptedByIptables(): ReadonlySet<string> {
   using filter = PacketFilter.find()
   return new Set(listAccepted(filter?.socket))
@@ -114,7 +114,7 @@ function placeOf(isInIptables: boolean, isInNftables: boolean): Place | undefine
   return isInIptables ? "iptables" : isInNftables ? "nftables" : undefined
 }
 
-/** Returns "10.1.0.2/32" for "10.1.0.2/16". */
+/** Returns the source in a rule about an address: "10.1.0.2/32" for "10.1.0.2/16". */
 function sourceOf(address: string): string | undefined {
   const [text = ""] = address.split("/")
   const ip = parseIp(text)
@@ -130,8 +130,8 @@ function isOurs(one: NodeAttachment): boolean {
 }
 
 /**
- * Returns the version of the result. A list may have several versions, and an older library picks another one than a
- * newer library.
+ * Returns the version in ADD's result. If a network list has several versions, an older library chooses another version
+ * than a newer one.
  */
 function versionOfAdd({ cached }: NodeAttachment): string | undefined {
   const version = cached?.result && member(cached.result, "cniVersion")

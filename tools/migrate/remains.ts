@@ -7,13 +7,13 @@ import { DELETIONS, findExposure, ownerOfRecord } from "../../pkg/records/mod.ts
 import { messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment } from "../node/mod.ts"
 
-/** An object of these plugins that stays on a node after the switch back. */
+/** An object of this suite that stays on the node after the switch back. */
 export interface Remaining {
-  /** "table bridge cni_spoofcheck", "/run/cni/tuning/pods:4e5f6a:eth0.json" */
+  /** The object: "table bridge cni_spoofcheck", "/run/cni/tuning/pods:4e5f6a:eth0.json". */
   readonly what: string
-  /** The attachments that have it, as "network/container/interface". */
+  /** The attachments that need the object, as "network/container/interface". */
   readonly of: readonly string[]
-  /** The event that removes it. */
+  /** When the object is removed. */
   readonly goes: string
 }
 
@@ -22,8 +22,8 @@ const DEVICES = "/run/cni/host-device"
 const WITH_POD = "with this command after the pods are deleted"
 
 /**
- * Removes objects of these plugins that no pod needs: tables without attachments, rules and backups of deleted
- * containers, labels. Continues after errors. Returns the removed objects, the remaining ones, and the failures.
+ * Removes objects of this suite that no pod needs: tables without attachments, rules and backups of deleted containers,
+ * labels. Continues after errors. Returns the removed objects, the remaining objects, and the failures.
  */
 export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; failures: string[] } {
   const removed: string[] = []
@@ -47,8 +47,8 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
 }
 
 /**
- * Returns the test for owners' comments: true for attachments with a cache record, an interface, or an existing
- * namespace.
+ * Returns a function that reports whether an owner comment names an attachment with a cache record, an interface, or an
+ * existing namespace.
  */
 function livingOwners(node: Node): (comment: string) => boolean {
   const living = attachmentsOf(node).filter(({ cached, link, isAlive }) => cached || isAlive || link?.kind === "veth")
@@ -57,8 +57,8 @@ function livingOwners(node: Node): (comment: string) => boolean {
 }
 
 /**
- * Whether the container no longer exists, and its runtime has not called DEL yet: the Go plugins would leave its
- * nf_tables rules.
+ * Reports whether the container no longer exists and its runtime has not called DEL yet. The Go plugins' DEL would
+ * leave its nf_tables rules.
  */
 function isAbandoned({ cached, isAlive, rules }: NodeAttachment): boolean {
   return cached !== undefined && isAlive === false && rules.some(({ place }) => OURS.test(place))
@@ -71,7 +71,7 @@ function removeRules(one: NodeAttachment): string[] {
   return [`rules of ${ownerComment(one)}, whose container was deleted`]
 }
 
-/** Returns the tables of these plugins with the owners of their content. */
+/** Returns the tables of this suite with the owners that their content names. */
 function tables(filter: PacketFilter | undefined): { table: Table; owners: string[] }[] {
   if (!filter) return []
   const { socket } = filter
@@ -83,7 +83,7 @@ function tables(filter: PacketFilter | undefined): { table: Table; owners: strin
   })
 }
 
-/** Removes tables in one transaction with the check, so that a concurrent ADD keeps its table. */
+/** Removes tables without owners in the same transaction as the check, so that a concurrent ADD keeps its table. */
 function removeTables(isLiving: (owner: string) => boolean): string[] {
   using filter = PacketFilter.find()
   if (!filter) return []
@@ -96,14 +96,14 @@ function removeTables(isLiving: (owner: string) => boolean): string[] {
   return gone.map(({ family, name }) => `table ${family} ${name}`)
 }
 
-/** Removes firewall's own labels in iptables. */
+/** Removes labels of firewall in iptables. */
 function labels(): string[] {
   using filter = PacketFilter.find()
   removeAcceptMarked(filter, "CNI-ADMIN")
   return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
 }
 
-/** Removes the devices that bandwidth created for an interface. The Go plugin's DEL finds only one per container. */
+/** Removes devices that bandwidth created. The Go plugin's DEL finds only one for each container. */
 function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): string[] {
   const gone = links.filter(({ kind, nsid, alias = "" }) => {
     return kind === "ifb" && nsid === undefined && alias.split("/").length === 3 && !isLiving(alias)
@@ -118,13 +118,13 @@ function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): str
   })
 }
 
-/** Returns the names in a directory, or none if users other than root can change it. */
+/** Returns the names in a directory. Returns none if users other than root can change the directory. */
 function namesIn(directory: string): string[] {
   const found = findStat(directory, true)
   return found && isDirectory(found) && findExposure(directory) === undefined ? readDirectory(directory) : []
 }
 
-/** Removes the files of deleted attachments in a directory and its subdirectories, and then empty directories. */
+/** Removes the files of deleted attachments in a directory and its subdirectories. Then removes empty directories. */
 function removeFiles(directory: string, isKept: (owner: string) => boolean): string[] {
   const removed: string[] = []
   for (const name of namesIn(directory)) {
@@ -137,7 +137,7 @@ function removeFiles(directory: string, isKept: (owner: string) => boolean): str
   return removed
 }
 
-/** Removes host-local's index of a store, which it rebuilds from the reservations. */
+/** Removes the index of a host-local store. host-local rebuilds it from the reservations. */
 function removeIndex(store: string): string[] {
   const index = `${store}/.index`
   const found = findStat(index, true)
@@ -156,7 +156,7 @@ function removeTree(directory: string): void {
   tryRemoveDirectory(directory)
 }
 
-/** Returns the objects of these plugins on the node. Changes nothing. Throws `NetlinkError`. */
+/** Returns this suite's objects on the node. Changes nothing. Throws `NetlinkError`. */
 export function remaining(): Remaining[] {
   using filter = PacketFilter.find()
   const inTables = tables(filter).map(({ table: { family, name }, owners }) => ({

@@ -3,16 +3,16 @@ import { attachmentsOf, type Node } from "../node/mod.ts"
 import { type PluginRuns, reconcileAll } from "../reconcile/mod.ts"
 import { isInTable, tableOf } from "./pods.ts"
 
-/** The moved rules, as "network/container/interface: masquerade", and the failures. */
+/** The moved rules, such as "network/container/interface: masquerade", and the failures. */
 export interface Moved {
   readonly moved: readonly string[]
   readonly failures: readonly string[]
 }
 
 /**
- * Moves masquerades, published ports and firewall rules of running pods from nf_tables to iptables, where the Go
- * plugins' DEL finds them. Runs the executables of this suite in `runs.path`, one call for each. Rules in iptables stay
- * unchanged. Throws `SyscallError`.
+ * Moves masquerade, published ports and firewall rules of running pods from nf_tables to iptables, where the Go
+ * plugins' DEL finds them. Calls each plugin in `runs.path` once. Rules in iptables stay unchanged. Throws
+ * `SyscallError`.
  */
 export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   const attachments = new Map(attachmentsOf(node).map((one) => [ownerComment(one), one]))
@@ -34,7 +34,7 @@ export function moveToIptables(node: Node, runs: PluginRuns): Moved {
   }
 }
 
-/** A plugin for each table. */
+/** The plugins that move their rules, one for each table. */
 const MOVING = ["bridge", "portmap", "firewall"]
 
 function nameOf({ network, containerId, ifName }: Partial<Record<"network" | "containerId" | "ifName", string>>) {

@@ -1,7 +1,7 @@
 import type { Counters } from "../../node/mod.ts"
 import type { Graph, Member, Segment } from "../model.ts"
 
-/** Packets, bytes and dropped ones, received and sent. */
+/** Returns counters of received and sent traffic. Each list has packets, bytes and dropped packets. */
 export function countersOf(received: readonly number[], sent: readonly number[] = received): Counters {
   const way = ([packets = 0, bytes = 0, dropped = 0]: readonly number[]) => ({
     packets: BigInt(packets),
@@ -11,7 +11,7 @@ export function countersOf(received: readonly number[], sent: readonly number[] 
   return { received: way(received), sent: way(sent) }
 }
 
-/** A container's interface with only the required data. */
+/** Returns a container's interface with only the required data. */
 export function memberOf(title: string, more: Partial<Member> = {}): Member {
   return {
     id: `attachment pods/${title}/eth0`,
@@ -27,7 +27,7 @@ export function memberOf(title: string, more: Partial<Member> = {}): Member {
   }
 }
 
-/** A network with only the required data, and these interfaces. */
+/** Returns a network with only the required data and these interfaces. */
 export function segmentOf(members: readonly Member[], more: Partial<Segment> = {}): Segment {
   return {
     id: "segment ptp pods",
@@ -45,7 +45,7 @@ export function segmentOf(members: readonly Member[], more: Partial<Segment> = {
   }
 }
 
-/** A node that has some of everything. */
+/** The graph of a node with objects of every kind. */
 export const some: Graph = {
   uplinks: [
     {
