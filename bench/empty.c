@@ -1,2 +1,2 @@
-/* A process that does nothing: what it takes to start and to end one. */
+/* A process that does nothing. It measures the cost of starting and ending a process. */
 int main(void) { return 0; }

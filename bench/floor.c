@@ -1,9 +1,9 @@
 /*
  * The kernel floor: floor ADD|DEL NETNS DIRECTORY
  *
- * Makes and takes back what the chain bridge+ipMasq+host-local, tuning, portmap changes for one pod on a node that has
- * another one: the same files, links, addresses, routes, kernel settings and set elements. It asks nothing, checks nothing,
- * undoes nothing and knows all names and addresses beforehand.
+ * Makes the same changes as the chain bridge+ipMasq+host-local, tuning, portmap for one pod on a node with another pod,
+ * and removes them: files, links, addresses, routes, sysctls and set elements. It knows all names and addresses
+ * beforehand. It reads no state, checks nothing, and undoes nothing after a failure.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -47,7 +47,7 @@ static void append(const void *data, size_t length) {
     while (used % 4) buffer[used++] = 0;
 }
 
-/* Begins a message or a nested attribute; `end` writes its length. */
+/* Begins a message or a nested attribute. `end` writes its length. */
 static size_t begin_message(int type, int flags, const void *header, size_t length) {
     size_t at = used;
     struct nlmsghdr message = {.nlmsg_type = (uint16_t)type, .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags)};
@@ -75,7 +75,7 @@ static void text(int type, const char *value) { attribute(type, value, strlen(va
 static void number(int type, uint32_t value) { attribute(type, &value, 4); }
 static void address(int type, const char *value) { number(type, inet_addr(value)); }
 
-/* Sends what has been appended; its one acknowledgement has to be a good one. */
+/* Sends all appended messages and reads the one acknowledgment. Exits if it reports an error. */
 static void send_all(int fd) {
     struct {
         struct nlmsghdr header;
@@ -101,7 +101,7 @@ static void write_file(const char *path, int flags, const char *content) {
     close(fd);
 }
 
-/* An element of a set, or of a map where there is a value, with its owner as comment unless it is to be deleted. */
+/* Appends an element of a set, or of a map if there is a value. An added element has its owner as comment. */
 static void element(int adds, int is_last, const char *table, const char *set, const void *key, size_t length, const void *value) {
     struct nfgenmsg header = {.nfgen_family = AF_INET};
     int flags = (adds ? NLM_F_CREATE | NLM_F_EXCL : 0) | (is_last ? NLM_F_ACK : 0);

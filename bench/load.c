@@ -1,7 +1,7 @@
 /*
- * Other work on a node, until the process that has started it ends.
+ * Keeps a node busy until the process that started this one ends.
  *
- *     load processor          never waits
+ *     load processor          computes without waiting
  *     load disk DIRECTORY     writes 64 MB into a file without a name and syncs it, again and again, like `dd conv=fsync`
  */
 #define _GNU_SOURCE

@@ -1,16 +1,16 @@
 import { programs } from "./programs.ts"
 
-/** Other work of a node during a measurement, see load.c. */
+/** The kinds of other work on a node during a measurement, see load.c. */
 export const loads = {
-  /** More busy processes than any node has processors. */
+  /** Busy processes, more than any node has processors. */
   processes: { suffix: ", with 20 busy processes", count: 20, command: [programs.load, "processor"] },
-  /** Two writers that call fsync, on the disk of the leases. */
+  /** Two writers that call fsync, on the disk with the leases. */
   disk: { suffix: ", with a busy disk", count: 2, command: [programs.load, "disk", "/var/tmp"] },
 } as const
 
 export type LoadKind = keyof typeof loads
 
-/** Other work on the node: processes that end with the disposal, or with the thread that started them. */
+/** The other work on a node. Its processes end when it is disposed of, or with the thread that started them. */
 export class Load implements AsyncDisposable {
   readonly #processes: readonly Bun.Subprocess[]
 
@@ -19,7 +19,7 @@ export class Load implements AsyncDisposable {
     this.#processes = Array.from({ length: count }, () => Bun.spawn([...command]))
   }
 
-  /** The number of running processes; smaller than the number started if one has failed. */
+  /** The number of running processes. It is smaller than the number started if one has failed. */
   get running(): number {
     return this.#processes.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null).length
   }

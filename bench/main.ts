@@ -1,5 +1,5 @@
 /**
- * Measures our executables side by side with Debian's Go plugins and with the kernel alone. Needs root.
+ * Compares our executables with Debian's Go plugins and with the kernel alone. Needs root.
  *
  *   npm run bench -- [--only REGEX] [--runs N] [--seconds N] [--peer DIR] [--json] [--write]
  *

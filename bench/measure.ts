@@ -2,61 +2,61 @@ import type { Sample } from "../integration/lab/mod.ts"
 import { Load, type LoadKind, loads } from "./load.ts"
 import { type Summary, summarize } from "./statistics.ts"
 
-/** The duration of a step, and the number of its failed calls, if failures do not end the benchmark. */
+/** The time and resources of a step, and the number of its failed calls in benchmarks that continue after failures. */
 export interface StepSample extends Sample {
   readonly failed?: number
 }
 
-/** A subject that is set up and ready to be timed. */
+/** A contender that is set up and ready to be timed. */
 export interface Contender extends AsyncDisposable {
   /**
-   * Runs one round; returns the sample of each step by its name. A step that this contender does not support is left
-   * out.
+   * Runs one round. Returns the sample of each step by the step's name. Steps that this contender does not support are
+   * omitted.
    */
   round(): Promise<Readonly<Record<string, StepSample>>>
 }
 
-/** One subject of the benchmark. Each of its steps, timed with each contender, is a row. */
+/** A scenario of the benchmark. Each of its steps is a row, with one line for each contender. */
 export interface Scenario {
   readonly name: string
-  /** The steps of a round, in their order. */
+  /** The steps of a round in their order. */
   readonly steps: readonly string[]
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
-  /** The contender of the denominator of all ratios. */
+  /** The contender to which all ratios refer. */
   readonly baseline: string
-  /** A factor of the time limit, for a 99th percentile of slow steps; 1 by default. */
+  /** A factor for the time limit, 1 by default. A 99th percentile of slow steps takes longer. */
   readonly patience?: number
   /** The minimum number of rounds, 5 by default. */
   readonly atLeast?: number
-  /** Rounds before the first one that counts, to fill caches and create bridges; 3 by default. */
+  /** The number of rounds before the first one that counts, 3 by default. They fill caches and create bridges. */
   readonly warmUp?: number
-  /** Other work of the node. */
+  /** The other work on the node during the measurement. */
   readonly load?: LoadKind
 }
 
-/** One contender in one row. */
+/** The measurement of one contender in one row. */
 export interface Measurement extends Summary {
   readonly row: string
   readonly contender: string
-  /** The median divided by the baseline's. */
+  /** The median divided by the baseline's median. */
   readonly ratio: number
-  /** Medians of CPU time and page faults; the maximum memory of all rounds. */
+  /** `cpuMs` and `faults` are medians, `peakKb` is the maximum of all rounds. */
   readonly cpuMs: number
   readonly faults: number
   readonly peakKb: number
   /** The number of failed calls in all rounds. */
   readonly failed: number
-  /** Of each round. */
+  /** The sample of each round. */
   readonly samples: readonly StepSample[]
 }
 
-/** The end of a scenario: a number of rounds or seconds. */
+/** The limits at which a scenario ends: a number of rounds, and seconds. */
 export interface Limits {
   readonly runs: number
   readonly seconds: number
 }
 
-/** The factor by which a scenario is extended at most while a verdict is unsure. */
+/** The maximum factor by which a scenario is extended while a verdict is unsure. */
 const LONGER = 4
 
 /** Returns the name of a step's row. */
@@ -64,26 +64,26 @@ export function rowName(scenario: Scenario, step: string): string {
   return `${scenario.name} ${step}${scenario.load ? loads[scenario.load].suffix : ""}`
 }
 
-/** Returns the same scenario on a node with other work. */
+/** Returns the scenario with other work on the node. */
 export function underLoad(scenario: Scenario, load: LoadKind): Scenario {
   return { ...scenario, load }
 }
 
-/** Whether another round follows after this many rounds and seconds. */
+/** Reports whether another round follows after this many rounds and seconds. */
 export function goesOn(scenario: Scenario, limits: Limits, rounds: number, seconds: number): boolean {
   if (rounds < Math.min(scenario.atLeast ?? 5, limits.runs)) return true
   return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
-/** Returns the next limits of a scenario with unsure verdicts; undefined if it ran long enough. */
+/** Returns the extended limits of a scenario with unsure verdicts; undefined if it has run long enough. */
 export function extended(limits: Limits, { runs, seconds }: Limits): Limits | undefined {
   const longer = { runs: limits.runs + runs, seconds: limits.seconds + seconds }
   return longer.runs > LONGER * runs ? undefined : longer
 }
 
 /**
- * Runs a scenario: all contenders are set up, then take turns (A B B A …), so that other work of the machine affects
- * all of them alike. It continues beyond the limits while a verdict on the measurements `isUnsure`.
+ * Runs a scenario. All contenders are set up and then take turns (A B B A …), so that other work of the machine affects
+ * all of them equally. It continues beyond the limits while a verdict on the measurements `isUnsure`.
  */
 export async function measure(
   scenario: Scenario,
@@ -113,7 +113,7 @@ export async function measure(
       if (!longer || !isUnsure(summarized())) break
       until = longer
     }
-    // A B B A: the order, and the predecessor of each run, are the same for all.
+    // The order A B B A balances the position and the predecessor of each run.
     for (const [name, contender] of round % 2 === 0 ? contenders : contenders.toReversed()) {
       const steps = await contender.round()
       if (round < 0) continue

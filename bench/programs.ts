@@ -4,19 +4,19 @@ import { buildStation, compileProgram } from "../integration/lab/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 
-/** The benchmark's own programs: static C, for the fastest possible start. */
+/** The benchmark's own programs. They are static C, for the fastest possible start. */
 export const programs = {
-  /** Makes a chain's changes to the kernel and nothing else, see floor.c. */
+  /** Makes only a chain's changes to the kernel, see floor.c. */
   floor: join(directory, "floor"),
   /** Does nothing. */
   empty: join(directory, "empty"),
   /** Keeps processors or the disk busy, see load.c. */
   load: join(directory, "load"),
-  /** Client and server of the data path's rows, see traffic.c. */
+  /** Client and server of the rows about the data path, see traffic.c. */
   traffic: join(directory, "traffic"),
 } as const
 
-/** Compiles the programs, and the station's. */
+/** Compiles these programs, and the station's. */
 export async function buildPrograms(): Promise<void> {
   mkdirSync(directory, { recursive: true })
   await buildStation()

@@ -3,19 +3,19 @@ import { outcomeOf, type Verdict } from "./verdicts.ts"
 
 const columns = ["runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"] as const
 
-/** Returns the contender of a measurement with the number of failed calls, as in all tables. */
+/** Returns the name of a contender and the number of its failed calls, as shown in all tables. */
 export function contenderOf({ contender, failed }: Measurement): string {
   return failed === 0 ? contender : `${contender}, ${failed} failed`
 }
 
-/** Returns the numbers of a measurement, as in all tables. */
+/** Returns the figures of a measurement, as shown in all tables. */
 export function numbersOf(measured: Measurement): string[] {
   const times = [measured.min, measured.median, measured.p99, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
   const faults = measured.faults.toFixed(0)
   return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, formatRatio(measured.ratio)]
 }
 
-/** Returns the cells of a verdict: name, value, interval, bound and outcome; then bound and outcome of the goal. */
+/** Returns the cells of a verdict: name, value, interval, bound and outcome, then goal and outcome. */
 export function cellsOf(verdict: Verdict): string[] {
   const { what, value, interval, unit, atMost, must, goal } = verdict
   const amount = (number: number) => `${number}${unit === "x" ? "" : ` ${unit}`}`
@@ -27,7 +27,7 @@ export function cellsOf(verdict: Verdict): string[] {
   return [what, amount(rounded(value)), within, bound(must), outcome === "missed" ? "MISSED" : outcome, ...reached]
 }
 
-/** Aligns rows of cells, the first column to the left. */
+/** Pads cells to columns. The first column is aligned to the left. */
 function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd"): string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
   const cell = (text: string, at: number) => (at === 0 ? text.padEnd(widths[0] ?? 0) : text[pad](widths[at] ?? 0))
@@ -35,7 +35,8 @@ function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd")
 }
 
 /**
- * Formats the measurements as a table, times in milliseconds, one block per row of the benchmark; then the verdicts.
+ * Formats the measurements as a table with times in milliseconds, one block per row of the benchmark. The verdicts
+ * follow.
  */
 export function formatTables(measurements: readonly Measurement[], verdicts: readonly Verdict[]): string {
   const [head = "", ...lines] = align(
@@ -48,7 +49,7 @@ export function formatTables(measurements: readonly Measurement[], verdicts: rea
   return [head, ...blocks, "", ...judged].join("\n")
 }
 
-/** Empty if no Go plugin does the same. */
+/** Formats a ratio; empty if no Go plugin does the same. */
 function formatRatio(ratio: number): string {
   return Number.isNaN(ratio) ? "" : ratio.toFixed(2)
 }

@@ -6,17 +6,17 @@ import type { Measurement } from "./measure.ts"
 import { cellsOf, contenderOf, numbersOf } from "./report.ts"
 import type { Verdict } from "./verdicts.ts"
 
-/** A run, described for readers. */
+/** The results of a run and the facts about it. */
 export interface Run {
   readonly measurements: readonly Measurement[]
   readonly verdicts: readonly Verdict[]
   /** The command line options. */
   readonly command: string
-  /** Sentences on the suites and their sizes. */
+  /** Sentences about the suites and their sizes. */
   readonly facts: readonly string[]
 }
 
-/** Returns the properties of a machine that determine times, without its name. */
+/** Returns the properties of this machine that affect times, without its name. */
 export async function machineFacts(): Promise<string[]> {
   const { stdout } = await mustRun(["df", "--output=fstype", "/var/tmp"])
   const [cpu] = cpus()
@@ -31,7 +31,7 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n")
 
-/** Formats the page of a run. */
+/** Formats the page about a run. */
 export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements">): string {
   return `# Figures
 
@@ -49,9 +49,8 @@ ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cells
 }
 
 /**
- * Formats all rows of a run as CSV. Wall time in milliseconds; p99 is the maximum for fewer than 100 runs. CPU time in
- * milliseconds and page faults are medians, memory is the maximum of all runs; all three include the processes that a
- * plugin starts.
+ * Formats all rows of a run as CSV. Times are in milliseconds. p99 is the maximum for fewer than 100 runs. CPU time and
+ * page faults are medians, memory is the maximum of all runs. These three include the processes that a plugin starts.
  */
 export function formatRows(measurements: readonly Measurement[]): string {
   const head = ["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"]

@@ -17,7 +17,9 @@ import { traffics } from "./rows/traffic.ts"
 import { versions } from "./rows/version.ts"
 import type { Suite } from "./suites.ts"
 
-/** The scenarios that are also measured under load. With a busy disk, a 99th percentile takes long. */
+/**
+ * The scenarios that are also measured with other work on the node. With a busy disk, a 99th percentile takes longer.
+ */
 const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[]; readonly patience: number }>> = {
   processes: {
     names: [
@@ -33,7 +35,7 @@ const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[];
   disk: { names: [/^host-local$/, /^host-local, no store,$/, /^chain with 1 port beside 1$/], patience: 4 },
 }
 
-/** All scenarios. Add a new one here. */
+/** Returns all scenarios. Add new ones here. */
 export function allScenarios(suites: readonly Suite[]): Scenario[] {
   const idle = [
     versions,
@@ -63,7 +65,7 @@ export function allScenarios(suites: readonly Suite[]): Scenario[] {
   ]
 }
 
-/** Returns the rows that this kernel cannot run: it lacks their kind of link. */
+/** Returns the rows that this kernel cannot run, because it lacks a kind of link. */
 export function leftOutHere(): string[] {
   return [...leftOut(), ...leftOutAlone()]
 }

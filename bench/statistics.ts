@@ -3,18 +3,18 @@ export interface Summary {
   readonly runs: number
   readonly min: number
   readonly median: number
-  /** The time that 99 of 100 runs do not exceed; the maximum for fewer than 100 runs. */
+  /** The time that 99 of 100 runs do not exceed. For fewer than 100 runs it is the maximum. */
   readonly p99: number
   readonly max: number
 }
 
 /**
- * The number of runs from which a 99th percentile deserves a verdict: the maximum of 300 runs exceeds the true
- * percentile with a probability of 95 % (1 - 0.99^300), that of 100 with 63 %.
+ * The minimum number of runs for a verdict on a 99th percentile. The maximum of 300 runs exceeds the true percentile
+ * with a probability of 95 % (1 - 0.99^300), that of 100 runs with 63 %.
  */
 export const runsForP99 = 300
 
-/** Summarizes at least one time. Throws if there is none. */
+/** Summarizes a list of times. Throws if the list is empty. */
 export function summarize(times: readonly number[]): Summary {
   const sorted = times.toSorted((a, b) => a - b)
   const [min, max] = [sorted[0], sorted.at(-1)]
@@ -34,16 +34,16 @@ export interface Interval {
 }
 
 /**
- * The minimum number of rounds for a bootstrap: the true median lies between the lowest and the highest of five with a
- * probability of 94 %.
+ * The minimum number of rounds for a bootstrap. Of five rounds, the true median lies between the lowest and the highest
+ * with a probability of 94 %.
  */
 const FEW = 6
 const DRAWS = 1000
 
 /**
- * Returns the 95 % interval of the ratio of two contenders' medians or percentiles, whose times are of the same rounds.
- * It resamples the rounds a thousand times (bootstrap); for few rounds it is the range of all ratios. Equal times give
- * equal intervals. Throws if there are none.
+ * Returns the 95 % interval of the ratio of two contenders' medians or percentiles. Times at the same index are from
+ * the same round. It resamples the rounds a thousand times (bootstrap). For few rounds the interval is the range of all
+ * ratios. Equal times give equal intervals. Throws if a list is empty.
  */
 export function intervalOf(times: readonly number[], others: readonly number[], by: Statistic): Interval {
   const rounds = Math.min(times.length, others.length)
@@ -60,7 +60,7 @@ export function intervalOf(times: readonly number[], others: readonly number[], 
   return { low, high }
 }
 
-/** A deterministic sequence of numbers from 0 to 1: mulberry32. */
+/** Returns a generator of pseudorandom numbers from 0 to 1, always the same sequence: mulberry32. */
 function generator(): () => number {
   let state = 1
   return () => {

@@ -3,17 +3,17 @@ import { join } from "node:path"
 import { copyExecutable } from "../install/mod.ts"
 import { runProgram } from "../integration/lab/mod.ts"
 
-/** Debian's package "containernetworking-plugins". */
+/** The directory of Debian's package "containernetworking-plugins". */
 const debian = "/usr/lib/cni"
 
-/** A directory of plugins that takes part. */
+/** A suite of plugins that is measured. */
 export interface Suite {
   readonly name: "ours" | "Go" | "peer"
   readonly directory: string
 }
 
 /**
- * Returns the suites to compare. All files are written by us, each in one piece: how a file was written determines its
+ * Returns the suites to compare, with all files written anew, each in one piece. How a file was written determines its
  * layout in the page cache, which affects the start time.
  */
 export function prepareSuites(peer: string | undefined): Suite[] {
@@ -35,17 +35,17 @@ function copySuite(name: string, from: string, advice: string): string {
   return directory
 }
 
-/** Whether a suite has a plugin: not every release of the reference plugins has all. */
+/** Reports whether a suite has a plugin. Not every release of the reference plugins includes all. */
 export function hasPlugin(suite: Suite, plugin: string): boolean {
   return existsSync(join(suite.directory, plugin))
 }
 
-/** Returns ours, and the other suites that have a plugin: Debian's Go plugins have no dummy, flannel or tap. */
+/** Returns the suites that have a plugin. Debian's Go plugins include no dummy, flannel or tap. */
 export function ableTo(suites: readonly Suite[], plugin: string): Suite[] {
   return suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, plugin))
 }
 
-/** Returns the suite in the denominator of ratios: the Go plugins, if installed. */
+/** Returns the suite to which ratios refer: the Go plugins, if installed. */
 export function baselineOf(suites: readonly Suite[]): Suite["name"] {
   return suites.some(({ name }) => name === "Go") ? "Go" : "ours"
 }
@@ -68,14 +68,15 @@ export async function originOf(suite: Suite): Promise<string> {
 }
 
 /**
- * Returns the sizes of a suite's files: of one plugin, and of all plugins that ours has too, each file counted once.
+ * Returns the sizes of a suite's files in bytes: of one plugin, and of all plugins that our suite has too. Each file is
+ * counted once.
  */
 export function sizeOf(suite: Suite, plugins: readonly string[]): { bridge: number; all: number } {
   const files = new Map(plugins.map((name) => statSync(pluginPath(suite, name))).map((file) => [file.ino, file.size]))
   return { bridge: statSync(pluginPath(suite, "bridge")).size, all: [...files.values()].reduce((a, b) => a + b, 0) }
 }
 
-/** Returns one contender per suite, by its name. */
+/** Returns one contender per suite, by the suite's name. */
 export function contendersOf<T>(suites: readonly Suite[], start: (suite: Suite) => T): Record<string, () => T> {
   return Object.fromEntries(suites.map((suite) => [suite.name, () => start(suite)]))
 }

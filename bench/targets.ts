@@ -7,17 +7,17 @@ import { fromConfiguration, fromFile, nodeRangesAdd } from "./rows/node-ranges.t
 import { withMappings } from "./rows/portmap.ts"
 import { besideMappings, mappings, masqueradeRow, pathRows, publishedRow } from "./rows/traffic.ts"
 
-/** A contender in a row. */
+/** A row of the benchmark, and a contender in it. */
 export type Cell = readonly [row: string, contender: string]
 
-/** The compared figure: median or 99th percentile of wall time, or CPU time. */
+/** The figure that is compared: median or 99th percentile of wall time, or CPU time. */
 export type Figure = "median" | "p99" | "cpuMs"
 
-/** A bound that must hold and a goal for the ratio of ours to the other. */
+/** A bound that must hold for the ratio of our figure to another one, and a goal. */
 export interface Target {
   readonly what: string
   readonly figure: Figure
-  /** The inverse: a rate. */
+  /** Whether the inverse of the ratio is compared, because it is a rate. */
   readonly isRate?: true
   readonly ours: Cell
   readonly other: Cell
@@ -27,7 +27,7 @@ export interface Target {
 
 type Bounds = readonly [must: number, goal?: number]
 
-/** Two contenders of a row. */
+/** Two contenders in a row. */
 interface Pair {
   readonly row: string
   readonly ours: string
@@ -38,14 +38,14 @@ function target(what: string, { row, ours, other }: Pair, [must, goal]: Bounds, 
   return { what, figure, ours: [row, ours], other: [row, other], must, ...(goal === undefined ? {} : { goal }) }
 }
 
-/** Compares both suites in one row, with the node's other work. */
+/** Returns the target that compares both suites in a row. */
 function toGo(what: string, row: string, bounds: Bounds, figure: Figure = "median"): Target {
   return target(what, { row, ours: "ours", other: "Go" }, bounds, figure)
 }
 
 const burst = `${containers} containers, ${Math.max(...atATime)} at a time`
 
-/** The host-local rows: the first ADD of a node, and those after it. */
+/** The rows of host-local: the first ADD on a node, and later calls. */
 const hostLocal = [
   ["host-local ADD, no store yet", "host-local, no store, ADD", [0.8, 0.6]],
   ["host-local ADD, kept store", "host-local ADD", [0.5, 0.4]],
@@ -71,7 +71,7 @@ const ratiosToGo: readonly Target[] = [
   { ...toGo(`${burst}: DEL/s`, `${burst}, DELs`, [8, 10]), isRate: true },
 ]
 
-/** The allowed factor on a ratio under other work of the node. */
+/** The factor by which other work on the node may increase a ratio. */
 const loadMust = 1.2
 
 function underLoad({ goal: _, ...idle }: Target, kind: LoadKind): Target {
@@ -87,7 +87,7 @@ const busyDisk = hostLocal.flatMap(([what, row]) =>
   ),
 )
 
-/** Compares the cost with few and with many. */
+/** Returns the target that compares our cost beside many objects with that beside few. */
 function ofMany(what: string, row: string, many: string, few: string): Target {
   return target(what, { row, ours: many, other: few }, [1.3])
 }
@@ -113,7 +113,10 @@ const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
   ),
 ])
 
-/** The data path: packets never cost more than with Go's. Runs of one suite differ by two percent. */
+/**
+ * The bounds for the data path: packets must not cost more than with Go's plugins. Runs of one suite differ by two
+ * percent.
+ */
 const asGo: Bounds = [1.02, 1]
 const dataPath: readonly Target[] = [
   ...mappings.map((count) => {
@@ -154,7 +157,7 @@ export const targets: readonly Target[] = [
   ...dataPath,
 ]
 
-/** Bounds in megabytes. */
+/** The bounds for sizes in megabytes. */
 export const sizes = {
   call: { what: "peak RSS of any plugin call", must: 2.5, goal: 2 },
   readAnew: { what: "peak RSS while 30,000 leases are read anew", must: 16 },

@@ -1,12 +1,14 @@
 /*
- * The traffic of the data path's rows, over TCP and IPv4: a client here, and a server in another network namespace.
+ * Generates the traffic for the rows about the data path, over TCP and IPv4. The client runs here, the server in
+ * another network namespace.
  *
- *     traffic connections NETNS SERVER_PORT ADDRESS PORT COUNT    so many one after the other: a byte there, a byte back, the end
- *     traffic trips ...                                           so many round trips of a byte on one connection
- *     traffic megabytes ...                                       so much in one direction, and a byte back when all of it is there
+ *     traffic connections NETNS SERVER_PORT ADDRESS PORT COUNT    opens connections one after the other; each sends a byte and gets one back
+ *     traffic trips ...                                           sends a byte and gets one back, again and again on one connection
+ *     traffic megabytes ...                                       sends megabytes, and gets one byte back at the end
  *
- * Both ends are processes on one processor, and the server is the client's child: what wait4(2) tells about the client is
- * what the packets cost, on every processor that the scheduler chooses. Clients end their connections by a reset, which leaves no port waiting.
+ * Both processes run on one processor, and the server is the client's child, so the CPU time that wait4(2) reports for
+ * the client includes the cost of all packets. Clients end their connections by a reset, so that no port stays in
+ * TIME_WAIT.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -56,7 +58,7 @@ static int open_socket(void) {
     return fd;
 }
 
-/* One connection, to its end. Its first byte says what it is for. */
+/* Serves one connection to its end. The first byte from the client selects the kind of traffic. */
 static void answer(int fd) {
     char what;
     if (read(fd, &what, 1) != 1) return;
@@ -80,7 +82,7 @@ static void serve(int listening) {
     }
 }
 
-/* Starts the server, which goes with this process. It listens when this returns. */
+/* Starts the server, which ends with this process. The server is listening when this returns. */
 static pid_t start_server(const char *netns, const char *port) {
     const int yes = 1;
     char byte = 0;

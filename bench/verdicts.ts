@@ -2,20 +2,23 @@ import type { Measurement } from "./measure.ts"
 import { type Interval, intervalOf, runsForP99 } from "./statistics.ts"
 import { type Cell, sizes, type Target, targets } from "./targets.ts"
 
-/** A target with the measured value. */
+/** A measured value and its bounds. */
 export interface Verdict {
   readonly what: string
   readonly value: number
   /** The 95 % interval of the value; absent for an exact value. */
   readonly interval?: Interval
   readonly unit: "x" | "MB"
-  /** Whether smaller is better. */
+  /** Whether the value must be at most the bound, rather than at least. */
   readonly atMost: boolean
   readonly must: number
   readonly goal?: number
 }
 
-/** Judges the measurements and the total size of files; targets without measured rows are left out. */
+/**
+ * Returns the verdicts on all measured targets and on the total size of files. Targets without measured rows are
+ * omitted.
+ */
 export function judge(measurements: readonly Measurement[], fileBytes: number): Verdict[] {
   const find = ([row, contender]: Cell) =>
     measurements.find((measured) => measured.row === row && measured.contender === contender)
@@ -52,7 +55,7 @@ function verdictOf({ what, figure, isRate, must, goal }: Target, ours: Measureme
   }
 }
 
-/** The outcome for a bound: met or missed if the whole interval lies on one side of it. */
+/** The outcome of comparing a value with a bound. It is "unsure" if the bound is inside the value's interval. */
 export type Outcome = "met" | "missed" | "unsure"
 
 export function outcomeOf({ value, atMost, interval = { low: value, high: value } }: Verdict, bound: number): Outcome {
@@ -61,7 +64,7 @@ export function outcomeOf({ value, atMost, interval = { low: value, high: value 
   return low !== high ? "unsure" : low ? "met" : "missed"
 }
 
-/** Whether more rounds could decide whether a bound that must hold does. */
+/** Reports whether a verdict is unsure on a bound that must hold, so that more rounds could decide it. */
 export function isUnsure(measurements: readonly Measurement[]): boolean {
   return judge(measurements, Number.NaN).some((verdict) => outcomeOf(verdict, verdict.must) === "unsure")
 }

@@ -11,20 +11,20 @@ import { inputsOf, isUnchanged, noteBuild } from "./unchanged.ts"
 const root = join(import.meta.dir, "..")
 
 /**
- * Compiles the agent, which needs Bun for TLS, like `bun build --compile --bytecode --minify --format=esm
- * --sourcemap --no-compile-autoload-dotenv --no-compile-autoload-bunfig
+ * Compiles the agent, which needs Bun for TLS, like `bun build --compile --bytecode --minify --format=esm --sourcemap
+ * --no-compile-autoload-dotenv --no-compile-autoload-bunfig
  * --compile-exec-argv="--disallow-code-generation-from-strings=strict --no-addons --no-ffi-cc" cmd/agent.ts`.
  *
- * - autoloading closed: no `.env` or `bunfig.toml` of the caller's working directory runs as root
+ * - no autoloading: no `.env` or `bunfig.toml` in the caller's working directory is read as root
  * - the last three flags: no code from strings, no addons, no C compiler inside
  *
- * Never strip it: the program sits behind Bun's sections. `runtime` is the Bun of another machine.
+ * Never strip the executable: the program is stored after Bun's sections. `runtime` is Bun for another machine.
  */
 export async function compileAgent(outfile: string, runtime?: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(outfile), ".build-"))
   try {
     const built = join(scratch, basename(outfile))
-    process.chdir(root) // Bun names sources by their paths from the working directory
+    process.chdir(root) // Bun names sources by their paths relative to the working directory
     await Bun.build({
       entrypoints: [join(root, "cmd/agent.ts")],
       target: "bun",
@@ -47,7 +47,7 @@ export async function compileAgent(outfile: string, runtime?: string): Promise<v
   }
 }
 
-/** Copies the executable of each plugin into a directory, each file atomically, and removes other files there. */
+/** Copies the executable of each plugin into a directory, each file atomically. Removes other files there. */
 export function layPlugins(
   directory: string,
   executable: (name: string) => string,
@@ -78,12 +78,12 @@ export async function buildPlugins(
   }
 }
 
-/** Builds the tool for people: `cni`, and `cnitool` by that name. */
+/** Builds the command line tool `cni`, which is also `cnitool` under that name. */
 export async function buildTool(out: string, target?: Target, start: Start = "snapshot"): Promise<void> {
   await linkTool(out, target ? { target } : {}, start)
 }
 
-/** Replaces a directory by generated files: texts by their paths in it. */
+/** Replaces the content of a directory by files, given by path. */
 function writeFiles(directory: string, files: Readonly<Record<string, string>>): void {
   rmSync(directory, { recursive: true, force: true })
   for (const [path, text] of Object.entries(files)) {
@@ -106,12 +106,12 @@ export async function build(start: Start = "snapshot"): Promise<void> {
   ])
   writeFiles(join(dist, "man"), manualPages())
   writeFiles(join(dist, "schemas"), schemaFiles())
-  rmSync(join(dist, ".cnitool"), { force: true }) // left by a build that was killed, or by a concurrent one
+  rmSync(join(dist, ".cnitool"), { force: true }) // left by a killed build, or made by a concurrent one
   linkSync(join(dist, "cni"), join(dist, ".cnitool"))
   renameSync(join(dist, ".cnitool"), join(dist, "cnitool"))
 }
 
-/** Builds, unless the files of the last build exist and nothing has changed. */
+/** Builds, unless the files of the last build exist and no input has changed. */
 async function buildIfChanged(start: Start): Promise<void> {
   const [dist, made] = [join(root, "dist"), ["bin", "cni", "cnitool", "cni-agent", "man", "schemas"]]
   const inputs = await inputsOf(root, start)

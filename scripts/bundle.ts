@@ -1,36 +1,35 @@
-/** Bundles TypeScript into one script for the engine, with a map of the source of each of its lines. */
+/** Bundles TypeScript into one script for the engine, with a map from each line to its source. */
 import { relative, resolve } from "node:path"
 
 const root = new URL("..", import.meta.url).pathname
 
-/** An export of a module. */
+/** An exported value, and the module that exports it. */
 export interface Export {
   readonly main: string
   readonly name: string
 }
 
 /**
- * A program of an executable: a function that is called as `globalThis.plugins[name]` after the bundle's evaluation.
+ * A program in an executable. After the bundle is evaluated, the program is the function `globalThis.plugins[name]`.
  */
 export interface Program {
   readonly name: string
   readonly run: Export
-  /** The arguments of the function: exports, and lists of them. */
+  /** The arguments of the function: exports, or lists of exports. */
   readonly args?: readonly (Export | readonly Export[])[]
 }
 
-/** One script; its evaluation sets `globalThis.plugins`, an object of functions by name. */
+/** A script whose evaluation sets `globalThis.plugins`, an object of functions by name. */
 export interface Bundle {
   readonly name: string
   readonly script: string
   /**
-   * Three lines: the name, the source files, for each line of the script its source (`pkg/engine/native.ts` reads
-   * them).
+   * Three lines: the script's name, the source files, and the source of each line. `pkg/engine/native.ts` reads them.
    */
   readonly positions: string
 }
 
-/** The suffix of a bundle entry's name, which no source file has. */
+/** The suffix of the generated entry's name. No source file has this suffix. */
 const generated = ".bundle.ts"
 
 /** Bundles programs with all their imports. */
@@ -58,8 +57,8 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   })
   const [code, map] = built.outputs
   if (!code || !map) throw new Error(`Cannot bundle ${name}`)
-  // Removes additions of the bundler: a helper that nothing calls, and comments, which contain the build's directory.
-  // The line numbers stay, for the positions.
+  // Removes what the bundler added: an unused helper, and comments that contain the build's directory. The number of
+  // lines stays, because positions refer to lines.
   const added =
     /^ *\/\/ (@bun|.+\.(json|md|[cm]?[jt]s))$|^\/\/# debugId=.*$|^ *var __require = import\.meta\.require;$/gm
   const script = (await code.text()).replace(added, "")
@@ -68,13 +67,13 @@ export async function bundle(name: string, programs: readonly Program[]): Promis
   return { name, script, positions: encodePositions(name, script, await map.json()) }
 }
 
-/** The used part of a source map, ECMA-426. */
+/** The fields of a source map that are used, ECMA-426. */
 interface SourceMap {
   readonly sources: readonly string[]
   readonly mappings: string
 }
 
-/** A part of a generated line, from this column on, with its source line. */
+/** A part of a generated line, with its first column and its source line. */
 interface Piece {
   readonly column: number
   readonly file: number
@@ -82,11 +81,11 @@ interface Piece {
 }
 
 /**
- * Encodes the source of each line's first word: "" for one line after the previous, "5" for five, "2:7" for line 7 of
- * file 2, "x" for none of our files. A suffix "@20:-1" means: from column 20 on, counted from 0, one line before that.
+ * Encodes the source line of each line's first word. "" means one line after the previous, "5" five lines after, "2:7"
+ * line 7 of file 2, and "x" no file of ours. A suffix "@20:-1" means: from column 20, counted from 0, one line before.
  */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
-  const files = map.sources.map((file) => relative(root, resolve(file))) // the map's are relative to the working directory
+  const files = map.sources.map((file) => relative(root, resolve(file))) // the map's paths are relative to the working directory
   const mapped = piecesOfLines(map.mappings)
   let at = { file: -1, line: 0 }
   const steps = script.split("\n").map((text, index) => {
@@ -110,7 +109,7 @@ export function encodePositions(name: string, script: string, map: SourceMap): s
   return [name, files.join(","), steps.join(",")].join("\n")
 }
 
-/** Removes the parts before a line's first word: the bundler extends the last part of the previous line to there. */
+/** Removes the parts before a line's first word. The bundler extends the last part of the previous line up to there. */
 function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece[] {
   const before = pieces.filter((piece) => piece.column <= column).length
   return pieces.slice(Math.max(0, before - 1))
@@ -136,7 +135,7 @@ function piecesOfLines(mappings: string): Piece[][] {
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-/** Decodes base64 VLQ: six bits per digit, the highest means continuation, the lowest bit of the number is its sign. */
+/** Decodes base64 VLQ. A digit has six bits; the highest means continuation. The lowest bit of a number is its sign. */
 function decodeNumbers(segment: string): number[] {
   const numbers: number[] = []
   let value = 0

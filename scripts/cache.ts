@@ -1,4 +1,4 @@
-/** The cache of builds in the user's cache directory, keyed by inputs; and a function to run programs. */
+/** Runs programs, and keeps the results of builds in the user's cache directory, keyed by their inputs. */
 import { createHash } from "node:crypto"
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs"
 import { homedir } from "node:os"
@@ -9,10 +9,10 @@ import { execa } from "execa"
 export const root = join(import.meta.dir, "..")
 /** The directory of the native host. */
 export const hostDirectory = join(root, "host")
-/** The directory of the builds' cache. */
+/** The cache directory for builds. */
 export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
 
-/** Runs a program in the project's directory and returns its stdout. Throws with its stderr. */
+/** Runs a program in the project's directory. Returns its stdout. Throws an error with its stderr. */
 export async function run(
   command: readonly string[],
   options: { env?: Readonly<Record<string, string>> } = {},
@@ -32,24 +32,24 @@ export async function run(
   throw new Error(`"${command.join(" ")}" failed:\n${said}`)
 }
 
-/** SHA-256 of a list, in hexadecimal digits. */
+/** Returns the SHA-256 of a list in hexadecimal digits. */
 export function hashOf(...parts: (string | Uint8Array)[]): string {
   const hash = createHash("sha256")
   for (const part of parts) hash.update(part).update("\0")
   return hash.digest("hex")
 }
 
-/** The cache directories requested by this process: concurrent builds compile the engine once. */
+/** The cache directories that this process has requested, by key, so that concurrent builds compile the engine once. */
 const asked = new Map<string, Promise<string>>()
 
-/** Returns a directory of the cache, created if it does not exist. */
+/** Returns a directory of the cache. `make` fills it if it does not exist. */
 export function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const known = asked.get(key) ?? makeCached(key, make)
   asked.set(key, known)
   return known
 }
 
-/** Creates a directory of the cache atomically, even if other processes do the same. */
+/** Creates a directory of the cache atomically, even if other processes create the same one. */
 async function makeCached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const directory = join(cacheDirectory, key)
   if (existsSync(directory)) return directory

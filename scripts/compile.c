@@ -1,4 +1,4 @@
-/* compile IN.js OUT [NAME]: a script into bytecode, at build time. NAME is what stack traces call it. */
+/* compile IN.js OUT [NAME] compiles a script to bytecode at build time. NAME is the script's name in stack traces. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@ import { dirname, join, relative } from "node:path"
 import { parse } from "@babel/parser"
 import { root } from "./engine.ts"
 
-/** The used part of a node in Babel's syntax tree. */
+/** The fields of a node in Babel's syntax tree that are used. */
 interface Node {
   readonly type: string
   readonly start: number
@@ -10,7 +10,9 @@ interface Node {
   readonly [key: string]: unknown
 }
 
-/** A declaration of a module: its text from the comment on, and the places of names of other declarations. */
+/**
+ * A declaration in a module: its text, beginning with the comment, and the positions of names of other declarations.
+ */
 export interface Declaration {
   readonly module: string
   readonly name: string
@@ -19,13 +21,13 @@ export interface Declaration {
   readonly references: readonly { readonly at: number; readonly name: string }[]
 }
 
-/** The meaning of a name in a module: a declaration, or a name of another module; "*" means all names. */
+/** What a name in a module refers to: a declaration, or a name in another module; "*" stands for all names. */
 export interface Source {
   readonly module: string
   readonly name: string
 }
 
-/** A module according to its declarations. */
+/** The declarations, imports and exports of a module. */
 export interface Module {
   readonly declarations: ReadonlyMap<string, readonly Declaration[]>
   readonly imports: ReadonlyMap<string, Source>
@@ -33,7 +35,7 @@ export interface Module {
   readonly stars: readonly string[]
 }
 
-/** Reads the declarations of a module; `file` is its source. */
+/** Parses the declarations of a module. `file` is the module's path. */
 export function readModule(file: string, text: string): Module {
   const declarations = new Map<string, Declaration[]>()
   const imports = new Map<string, Source>()
@@ -79,8 +81,8 @@ export function readModule(file: string, text: string): Module {
 }
 
 /**
- * Returns the names in a declaration that may belong to others: types, the extended class, `typeof`; including its own
- * name.
+ * Returns the names in a declaration that may refer to other declarations: types, the extended class, `typeof`; also
+ * its own name.
  */
 function referencesIn(declaration: Node): { start: number; name: string }[] {
   const found: { start: number; name: string }[] = []

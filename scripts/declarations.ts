@@ -1,14 +1,14 @@
 /**
- * The types of an npm package, one file per entry: every declaration that an entry exports, and those that these refer
- * to, with their comments, from the declarations that tsc writes for each source. Later entries import the exports of
- * the first one, so that only one `CniError` exists.
+ * Collects the types of an npm package, one file per entry. It contains every declaration that the entry exports, and
+ * those to which these refer, with their comments. The input is the declarations that tsc writes for each source. Later
+ * entries import the exports of the first one, so that only one `CniError` exists.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type Declaration, type Module, readModule, type Source } from "./declarations-module.ts"
 import { root, run } from "./engine.ts"
 
-/** Declarations that callers see with fewer members than they have. */
+/** Declarations that replace those of the sources, with fewer members. */
 const narrowed: Readonly<Record<string, string>> = {
   NamespaceFile: `/** The file at a path, opened once. */
 export interface NamespaceFile {
@@ -28,7 +28,7 @@ export type ErrnoName = string
 `,
 }
 
-/** Returns the declarations of entries: the text of `NAME.d.ts` for each name. */
+/** Returns the text of `NAME.d.ts` for each entry, by name. */
 export async function declarations(entries: Readonly<Record<string, string>>): Promise<Record<string, string>> {
   const directory = mkdtempSync(join(root, "node_modules/.declarations-"))
   try {
@@ -53,7 +53,7 @@ function rollUp(modules: Modules, entries: Readonly<Record<string, string>>): Re
   const texts: Record<string, string> = {}
   let first: { readonly name: string; readonly exported: ReadonlyMap<string, string> } | undefined
   for (const [name, file] of Object.entries(entries)) {
-    const exported = new Map<string, string>() // the exported name of a declaration
+    const exported = new Map<string, string>() // exported names of declarations
     for (const [outer, source] of modules.exportsOf(file)) exported.set(keyOf(source), outer)
     texts[name] = entryText(modules, exported, first)
     first ??= { name, exported }
@@ -68,10 +68,10 @@ function entryText(
   exported: ReadonlyMap<string, string>,
   first?: { readonly name: string; readonly exported: ReadonlyMap<string, string> },
 ): string {
-  const names = new Map<string, string>() // the name of a declaration in the file
+  const names = new Map<string, string>() // names of declarations in the file
   const taken = new Set<string>(exported.values())
   const reached: (readonly Declaration[])[] = []
-  const foreign = new Map<string, string>() // imports from the first entry: its name there, and the name here
+  const foreign = new Map<string, string>() // names in the first entry, by the name used here
   const reach = (source: Source): string => {
     const key = keyOf(source)
     const known = names.get(key)
@@ -115,13 +115,13 @@ function entryText(
     ...(shared.length > 0 ? [`import { ${shared.join(", ")} } from "./${first?.name}.js"\n`] : []),
     ...(open.length > 0 ? [`export { ${open.join(", ")} }\n`] : []),
   ]
-  // TypeScript's default libraries do not have `Disposable`.
+  // TypeScript's default libraries do not contain `Disposable`.
   const lib = own.some((text) => text.includes("Symbol.dispose")) ? ['/// <reference lib="esnext.disposable" />\n'] : []
   const indented = [...lib, ...head, ...own, "export {}\n"].join("\n")
   return indented.replace(/^( {4})+/gm, (spaces) => " ".repeat(spaces.length / 2))
 }
 
-/** Returns the text of a declaration with the names that others have in the file. */
+/** Returns the text of a declaration, in which other declarations have their names in the file. */
 function renamed({ text, references }: Declaration, nameOf: (name: string) => string | undefined): string {
   let done = text
   for (const { at, name } of references.toSorted((a, b) => b.at - a.at)) {
@@ -147,7 +147,7 @@ class Modules {
     return module
   }
 
-  /** Returns the exported names of a module with their meaning. */
+  /** Returns the exported names of a module, and what each refers to. */
   exportsOf(file: string): Map<string, Source> {
     const { exports, stars } = this.#module(file)
     const all = new Map<string, Source>()
@@ -156,7 +156,7 @@ class Modules {
     return all
   }
 
-  /** Returns the meaning of a name inside a module; undefined for names of the language. */
+  /** Returns what a name inside a module refers to; undefined for names of the language. */
   resolve(file: string, name: string): Source | undefined {
     const { declarations, imports } = this.#module(file)
     if (declarations.has(name)) return { module: file, name }
@@ -168,7 +168,7 @@ class Modules {
     return this.#module(module).declarations.get(name) ?? []
   }
 
-  /** Returns the place where a name of a module is declared. */
+  /** Follows imports and exports to the module that declares a name. */
   #follow(source: Source): Source {
     const found = this.#find(source)
     if (!found) throw new Error(`Cannot find "${source.name}" in ${source.module}`)

@@ -1,6 +1,6 @@
 /**
- * Two containers, a bridge and the internet in their own namespaces: shows the plugins at work, and that nothing is
- * left afterwards. Touches nothing of this machine. Needs root and a build (`npm run build`).
+ * Creates two containers, a bridge and an internet in their own namespaces. Shows how the plugins work, and that
+ * nothing is left afterward. Changes nothing on this machine. Needs root and a build (`npm run build`).
  *
  *   npm run demo
  */
@@ -20,7 +20,7 @@ import { hostAddress, internetAddress, makeSandbox } from "./demo/sandbox.ts"
 import { brief, done, note, prove, title } from "./demo/show.ts"
 
 async function demo(stack: AsyncDisposableStack): Promise<void> {
-  await buildStation() // runs and times the plugins
+  await buildStation() // runs the plugins and measures their time
   const { host, internet, a, b } = await makeSandbox(stack)
   const peer = stack.use(await EchoPeer.start(internet))
   const runtime = stack.use(new Runtime(host))

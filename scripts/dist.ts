@@ -1,14 +1,14 @@
 /**
- * Makes what a release is: `dist/cni-plugins-linux-{amd64,arm64}-vX.Y.Z.tgz`, unpacked like those of the reference plugins
- * (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`, and beside each its SHA-256, which `sha256sum -c` reads, and its bill of materials,
- * `.cdx.json`.
+ * Creates the files of a release: `dist/cni-plugins-linux-{amd64,arm64}-vX.Y.Z.tgz`. They are unpacked like those of
+ * the reference plugins (`tar -C /opt/cni/bin -xzf FILE`), with manual pages, units and schemas below `share`. Beside
+ * each archive are its SHA-256, which `sha256sum -c` reads, and its bill of materials, `.cdx.json`.
  *
  *   npm run archives            both machines
- *   npm run archives -- arm64   one of them
- *   npm run dist                the packages of release/packages.ts besides, and what lists them all
+ *   npm run archives -- arm64   one machine
+ *   npm run dist                also the packages of release/packages.ts, and the list of all files
  *
- * The same commit gives the same bytes. Files are as old as the commit, or as `SOURCE_DATE_EPOCH` says: an upgrade by
- * `cp -u` or `rsync -u` takes what is newer.
+ * The same commit gives the same bytes. The files' modification time is the commit's, or `SOURCE_DATE_EPOCH`, so that
+ * `cp -u` and `rsync -u` replace only older files.
  */
 import { createHash } from "node:crypto"
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
@@ -22,8 +22,8 @@ import { layTree, type PlacedFile, type StagedFile, stageFiles } from "./release
 import { makeBill } from "./sbom.ts"
 
 /**
- * Creates the archive of one target's files, `age` seconds after 1970, with its `.sha256` and `.cdx.json`, in a
- * directory. Returns its path.
+ * Creates the archive of one target's files, with its `.sha256` and `.cdx.json`, in a directory. The files are dated
+ * `age` seconds after 1970. Returns the path of the archive.
  */
 export async function makeArchive(
   target: Target,
@@ -42,7 +42,7 @@ export async function makeArchive(
       .map((file) => ({ ...file, path: join(directories[file.kind], file.name) }))
     layTree(stage, packed, age)
     const tar = join(scratch, name.replace(/tgz$/, "tar"))
-    // No directory among the entries: unpacking it would change the owner and mode of /opt/cni/bin.
+    // The archive contains no directory: unpacking one would change owner and mode of /opt/cni/bin.
     const plain = ["--format=ustar", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]
     const entries = packed.map(({ path }) => path).sort()
     await run(["tar", "--create", ...plain, `--mtime=@${age}`, "--file", tar, "--directory", stage, ...entries])
@@ -61,8 +61,8 @@ export async function makeArchive(
 }
 
 /**
- * The archive's directories: executables lie beside the documents, as in the reference plugins' archive, everything
- * else below `share`.
+ * The archive's directory for each kind of file. Executables and documents are at the top, as in the reference plugins'
+ * archive, everything else is below `share`.
  */
 const directories: Readonly<Record<StagedFile["kind"], string>> = {
   plugin: "",
@@ -74,12 +74,15 @@ const directories: Readonly<Record<StagedFile["kind"], string>> = {
   schema: "share/schemas",
 }
 
-/** The size of a header and of a block, and the place of a file's size in its header, in octal digits; ustar(5). */
+/**
+ * The size of a header and of a block in a tar file, and the position of the file's size in its header, in octal
+ * digits; ustar(5).
+ */
 const block = 512
 const sizeAt = [124, 136] as const
 
 /**
- * Compresses a tar file to gzip members, one per header and content: equal contents are compressed once. RFC 1952, 2.2
+ * Compresses a tar file to gzip members, one per header and content. Equal contents are compressed once. RFC 1952, 2.2
  */
 function compressTar(tar: Buffer): Buffer {
   const members: Buffer[] = []
@@ -97,7 +100,7 @@ function compressTar(tar: Buffer): Buffer {
   return Buffer.concat([...members, gzipSync(tar.subarray(at))])
 }
 
-/** Returns the modification time of the files in seconds since 1970. */
+/** Returns the modification time for the files, in seconds after 1970. */
 async function ageOfSources(): Promise<number> {
   const epoch = process.env.SOURCE_DATE_EPOCH
   const seconds = epoch ?? Buffer.from(await run(["git", "log", "-1", "--format=%ct"])).toString()

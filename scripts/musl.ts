@@ -1,8 +1,8 @@
 /**
- * The C library of executables: Debian's package of musl. For amd64 it is installed. Debian has no package of it for a
- * cross compiler, and installing arm64's would add an architecture to apt: so that one is fetched, pinned by a hash
- * (`host/musl-arm64.txt`), and unpacked beside the objects of the engine. A packager's own compiler (`CNI_CC_AMD64`,
- * `CNI_CC_ARM64`) brings its own.
+ * Provides the C library of executables, Debian's package of musl. The one for amd64 is installed. Debian has none for
+ * a cross compiler, and installing arm64's package would add an architecture to apt. So that package is fetched,
+ * checked against a pinned hash (`host/musl-arm64.txt`), and unpacked into the build's cache. A packager's own compiler
+ * (`CNI_CC_AMD64`, `CNI_CC_ARM64`) brings its own C library.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -10,22 +10,22 @@ import { dirname, join } from "node:path"
 import { cacheDirectory, cached, hashOf, muslCompiler, run, type Target } from "./engine.ts"
 import { fetchMusl, findVendored, pinnedMusl } from "./sources.ts"
 
-/** The parts of musl for a build. */
+/** The parts of musl that a build needs. */
 export interface Musl {
-  /** Compiles and links with it. */
+  /** The compiler that uses musl. */
   readonly compiler: string
   /** The directory of its libraries and startup objects. */
   readonly libraries: string
-  /** The file of its license. */
+  /** The path of its license. */
   readonly terms: string
-  /** Whether a packager has named the compiler. */
+  /** Whether the packager chose the compiler. */
   readonly isOwn: boolean
 }
 
-/** The packager's compiler for a target. */
+/** Returns the packager's compiler for a target. */
 const ownCompiler = ({ name }: Target) => process.env[`CNI_CC_${name.toUpperCase()}`] || undefined
 
-/** Returns musl for a target, fetched if this machine does not have it. */
+/** Returns musl for a target. It is fetched if this machine does not have it. */
 export async function muslOf(target: Target): Promise<Musl> {
   const own = ownCompiler(target)
   const root = own || target.name === "amd64" ? "/" : await fetched()
@@ -36,7 +36,7 @@ export async function muslOf(target: Target): Promise<Musl> {
 
 const known = new Map<string, Promise<string>>()
 
-/** Returns the directory of the C library that a compiler links with. Throws if that is not musl. */
+/** Returns the directory of the C library that a compiler links. Throws if that is not musl. */
 function librariesOf(compiler: string): Promise<string> {
   const found = known.get(compiler) ?? findLibraries(compiler)
   known.set(compiler, found)
@@ -52,7 +52,7 @@ async function findLibraries(compiler: string): Promise<string> {
     const library = /^\(?(\/.*\/libc\.a)/m.exec(traced)?.[1]
     if (library === undefined) throw new Error(`Cannot tell which C library "${compiler}" links with:\n${traced}`)
     if (!readFileSync(library, "latin1").includes("__init_libc"))
-      // glibc has none
+      // glibc does not have this file
       throw new Error(`Cannot build with "${compiler}": "${library}" is not musl`)
     return dirname(library)
   } finally {
@@ -60,7 +60,7 @@ async function findLibraries(compiler: string): Promise<string> {
   }
 }
 
-/** Returns the directory of the unpacked package; the two files with absolute paths are adapted. */
+/** Returns the directory of the unpacked package. Two files with absolute paths are changed for that directory. */
 function fetched(): Promise<string> {
   const pinned = pinnedMusl()
   const vendored = findVendored(pinned)

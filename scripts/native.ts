@@ -1,6 +1,6 @@
 /**
- * Builds the plugins' executables: the engine (`engine.ts`), the native host (`host/`) and the compiled TypeScript,
- * linked statically. Two builds are the same byte for byte, in every directory.
+ * Builds the plugins' executables by statically linking the engine (`engine.ts`), the native host (`host/`) and the
+ * compiled TypeScript. Two builds have the same bytes, in every directory.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { basename, dirname, join } from "node:path"
@@ -23,14 +23,17 @@ async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>):
   }
 }
 
-/** musl's driver does not support `-static-pie`: it would link for a loader that nodes lack. */
+/**
+ * Returns the flags for a static, position-independent executable. musl's compiler driver ignores `-static-pie`: its
+ * result would need a loader that nodes do not have.
+ */
 async function staticPieFlags(target: Target): Promise<string[]> {
   const { libraries } = await muslOf(target)
   const start = ["rcrt1.o", "crti.o", "crtn.o"].map((file) => join(libraries, file))
   return ["-static", "-nostartfiles", "-Wl,-pie,--no-dynamic-linker,-z,text", ...start]
 }
 
-/** Files of compiled programs before linking. */
+/** The compiled programs as files, before linking. */
 interface Compiled {
   readonly bytecode: string
   readonly positions: string
@@ -42,7 +45,7 @@ async function compile(shop: Workshop, programs: readonly Program[], name = "plu
   return { bytecode: await shop.bytecode(bundled), positions: shop.at("positions") }
 }
 
-/** Links an executable that evaluates bytecode at each start, position independent. Returns its path. */
+/** Links a position-independent executable that evaluates bytecode at each start. Returns its path. */
 async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string): Promise<string> {
   const blobs = shop.blobs(".data.rel.ro", { ...compiled })
   const objects = await shop.host("host/main.c", "host/door.c", shop.flavour.memory, "host/bytecode.c")
@@ -50,7 +53,10 @@ async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string)
   return shop.link("from-bytecode", [...objects, blobs, shop.note(plugin)], way)
 }
 
-/** Below 2 GB, as position-dependent code needs it, with room for each to grow. */
+/**
+ * The addresses of sections. They are below 2 GB, as position-dependent code requires, with space for each section to
+ * grow.
+ */
 const addresses = { image: "0x10000000", blobs: "0x20000000", code: "0x40000000" } as const
 
 const fixedFlags = [
@@ -61,7 +67,7 @@ const fixedFlags = [
   "-Wl,--wrap=gettimeofday",
 ]
 
-/** Links an executable with fixed addresses, with the image in a file or without one. */
+/** Links an executable with fixed addresses. `image` is the file with its heap image, if it has one. */
 async function linkFixed(
   shop: Workshop,
   { name, positions, image, plugin }: { name: string; positions: string; image?: string; plugin?: string | undefined },
@@ -72,8 +78,8 @@ async function linkFixed(
 }
 
 /**
- * Links an executable whose heap is an image of one that has evaluated the bytecode. Throws if the image does not
- * match: code and constants of both links must be the same, byte for byte. Returns its path.
+ * Links an executable with a heap image. Another executable evaluates the bytecode and writes the image. Throws unless
+ * code and constants of both executables are the same, byte for byte. Returns the path.
  */
 async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, program?: string): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
@@ -87,12 +93,12 @@ async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, p
 }
 
 /**
- * The host of the tool: with promises and separate texts. Its engine is about 7 % faster and 0.1 MB larger; the
- * plugins' engine is the smaller one.
+ * The flavor of the tool: its host has promises and separate texts. Its engine is about 7 % faster and 0.1 MB larger
+ * than the plugins' engine.
  */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"], engineFlags: ["-O3"] }
 
-/** Builds the tool's executable, which is `cnitool` under that name. */
+/** Builds the tool's executable. Under the name `cnitool` it behaves like that program. */
 export async function buildTool(out: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
   await inScratch(out, async (scratch) => {
     const flags = [...(toolFlavour.flags ?? []), ...(flavour.flags ?? [])]
@@ -102,12 +108,12 @@ export async function buildTool(out: string, flavour: Flavour = {}, start: Start
   })
 }
 
-/** The start mode of a plugin. */
+/** How a plugin starts: from a heap image or from bytecode. */
 export type Start = "snapshot" | "bytecode"
 
 /**
- * Links an executable of programs. Throws if one with a heap image answers differently from one with bytecode. Returns
- * its path.
+ * Links an executable with programs. Throws if an executable with a heap image answers differently from one with
+ * bytecode. Returns the path.
  */
 async function link(shop: Workshop, start: Start, programs: readonly Program[]): Promise<string> {
   const compiled = await compile(shop, programs)
@@ -119,7 +125,7 @@ async function link(shop: Workshop, start: Start, programs: readonly Program[]):
   return linked[0]
 }
 
-/** Builds one executable of several programs; its name selects the program. */
+/** Builds one executable with several programs. The name under which it runs selects the program. */
 async function buildOne(start: Start, out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await inScratch(out, async (scratch) => {
     const shop = await Workshop.open(scratch, flavour, programs)
@@ -127,19 +133,19 @@ async function buildOne(start: Start, out: string, flavour: Flavour, programs: r
   })
 }
 
-/** Builds one executable of programs that starts from bytecode. */
+/** Builds one executable with programs that starts from bytecode. */
 export async function buildFromBytecode(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("bytecode", out, flavour, programs)
 }
 
-/** Builds one executable of programs that starts from a heap image. */
+/** Builds one executable with programs that starts from a heap image. */
 export async function buildFromSnapshot(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("snapshot", out, flavour, programs)
 }
 
 /**
- * Builds an executable for each plugin, with the plugins that run in its process (`suite/plugins.ts`), in a new
- * directory. Those that listen to a network always start from bytecode.
+ * Builds an executable for each plugin in a new directory, including the plugins that run in its process
+ * (`suite/plugins.ts`). Plugins that listen to the network always start from bytecode.
  */
 export async function buildEach(
   directory: string,

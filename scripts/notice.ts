@@ -1,6 +1,6 @@
 /**
- * The NOTICE of a release: the works of others inside its executables, with their licenses. The licenses are read from
- * the linked sources: the engine, the packages of npm, the C library.
+ * Creates the NOTICE of a release, which lists the works of others inside its executables, with their licenses. The
+ * licenses are read from the linked sources: the engine, the npm packages, the C library.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -8,7 +8,7 @@ import type { Bundle } from "./bundle.ts"
 import { engineSource, root, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** A work inside an executable, with its license if that must be passed on. */
+/** A work of others inside an executable. `license` is its text if it must be passed on. */
 interface Work {
   readonly name: string
   readonly licence: string
@@ -16,7 +16,7 @@ interface Work {
   readonly terms?: string
 }
 
-/** Parts of the compiler, with the reason why their license does not have to be passed on. */
+/** Parts of the compiler, and the reason why their license need not be passed on. */
 const compilers: readonly Work[] = [
   {
     name: "GCC",
@@ -30,7 +30,7 @@ const compilers: readonly Work[] = [
   },
 ]
 
-/** Returns the text of NOTICE. `bundles` are compiled into the executables. */
+/** Returns the text of NOTICE. `bundles` are the scripts in the executables. */
 export async function notice(target: Target, bundles: readonly Bundle[]): Promise<string> {
   const works = [...(await engineWorks()), await musl(target), ...npmPackagesOf(bundles).map(npmWork), ...compilers]
   const list = works.map(({ name, licence, what }) => `  ${name} (${licence}): ${what}.`)
@@ -48,7 +48,7 @@ export async function notice(target: Target, bundles: readonly Bundle[]): Promis
 const headOf = (file: string) =>
   (/\/\*\n(.*?)\*\//s.exec(readFileSync(file, "utf8"))?.[1] ?? "").replace(/^ ?\* ?/gm, "")
 
-/** Returns the engine, and its tables of Unicode. Throws if a file has no license where it is expected. */
+/** Returns the engine and its Unicode tables as works. Throws if a file has no license at the expected place. */
 async function engineWorks(): Promise<Work[]> {
   const source = await engineSource()
   const heads = readdirSync(source)

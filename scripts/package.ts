@@ -1,21 +1,20 @@
 /**
- * Makes the npm package of the runtime library: `dist/libcni-X.Y.Z.tgz`, from its own directory with a package.json of
- * its own.
+ * Creates the npm package of the runtime library, `dist/libcni-X.Y.Z.tgz`, from a directory with its own package.json.
  *
  *   npm run package   one archive
  *
- * In it are two entries, `libcni` (`pkg/npm/mod.ts`) and `libcni/plugin` (`pkg/npm/plugin.ts`), for Node and Bun: what Bun bundles,
- * with the door's back end for Node, source maps, and declarations (`declarations.ts`).
+ * The package has two entries for Node and Bun: `libcni` (`pkg/npm/mod.ts`) and `libcni/plugin` (`pkg/npm/plugin.ts`).
+ * It contains the bundled code, with the engine's back end for Node, source maps, and declarations (`declarations.ts`).
  */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative, resolve } from "node:path"
 import { declarations } from "./declarations.ts"
 import { root, run } from "./engine.ts"
 
-/** The package's name on npm. Its version is that of the suite. */
+/** The package's name on npm. Its version is the suite's. */
 export const packageName = "libcni"
 
-/** The names by which it is imported, and the source of each. */
+/** The package's entries, and the source of each. */
 export const entries = { libcni: "pkg/npm/libcni.ts", plugin: "pkg/npm/plugin.ts" } as const
 
 const suite = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
@@ -37,7 +36,7 @@ function manifest(): object {
   }
 }
 
-/** Returns the page of the package: the beginning of pkg/libcni/README.md. */
+/** Returns the package's README: the beginning of pkg/libcni/README.md. */
 function readme(): string {
   const page = readFileSync(join(root, "pkg/libcni/README.md"), "utf8")
   return page.slice(0, page.indexOf("\n## Where things are"))
@@ -54,7 +53,7 @@ export async function stage(directory: string): Promise<void> {
     conditions: ["npm-package"],
     splitting: true,
     sourcemap: "linked",
-    minify: { whitespace: true, syntax: true }, // names stay: stack traces and the source maps name functions
+    minify: { whitespace: true, syntax: true }, // keeps names, because stack traces and source maps show functions' names
     naming: { entry: "[name].js", chunk: "shared-[hash].js" },
     define: { "import.meta.main": "false" },
   })
@@ -67,14 +66,14 @@ export async function stage(directory: string): Promise<void> {
   writeFileSync(join(directory, "README.md"), readme())
 }
 
-/** Removes the sources from a source map: stack traces need only their names and lines. */
+/** Removes the sources from a source map. Stack traces need only names and lines. */
 function shortenMap(file: string): void {
   const { sourcesContent: _, sources, ...map } = JSON.parse(readFileSync(file, "utf8"))
   const named = sources.map((source: string) => relative(root, resolve(file, "..", source)))
   writeFileSync(file, JSON.stringify({ ...map, sourceRoot: `${packageName}/`, sources: named }))
 }
 
-/** Packs it into a directory; returns the path of the archive. */
+/** Packs the package into a directory. Returns the path of the archive. */
 export async function makePackage(into: string): Promise<string> {
   mkdirSync(into, { recursive: true })
   const scratch = mkdtempSync(join(into, ".package-"))

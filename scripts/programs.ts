@@ -1,6 +1,6 @@
 /**
- * The programs of the executables, from the rows of `suite/plugins.ts`: a program imports its plugin and those that run
- * in its process, each from its own module, so that nothing else gets into its file.
+ * Lists the programs of the executables, based on the rows of `suite/plugins.ts`. A program imports its plugin and
+ * those that run in its process, each from its own module, so that no other code gets into its executable.
  */
 import { join } from "node:path"
 import type { Plugin } from "../pkg/skel/mod.ts"
@@ -10,11 +10,12 @@ import { root } from "./engine.ts"
 
 export { pluginNames }
 
-/** The plugins that listen to the network: they start from bytecode. */
+/** The plugins that listen to the network. They start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
 /**
- * Returns the plugins of one executable. A single plugin runs under any name of its file: users ship copies and links.
+ * Returns the programs of one executable. With a single plugin, the executable works under any file name, because users
+ * make copies and links.
  */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
   const programs = await Promise.all(names.map(programOf))
@@ -22,7 +23,7 @@ export async function programsOf(...names: readonly string[]): Promise<readonly 
   return alone && !another ? [alone, { ...alone, name: "unknown" }] : programs
 }
 
-/** The tool: one program, under each of its names. */
+/** The tool: one program under any file name. */
 export const toolPrograms: readonly Program[] = [
   { name: "unknown", run: { main: join(root, "cmd/main.ts"), name: "runMain" } },
 ]
@@ -35,7 +36,9 @@ async function programOf(name: string): Promise<Program> {
   return { name, run, args: [await exportOf(row.plugin, row.plugin), inProcess] }
 }
 
-/** Returns the name by which the module of a plugin exports a value. Throws if it does not. */
+/**
+ * Returns the module of a plugin, and the name under which it exports a value. Throws if it does not export the value.
+ */
 async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Promise<Export> {
   const [main] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: root, absolute: true })
   if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)

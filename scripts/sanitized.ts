@@ -1,4 +1,4 @@
-/** The build with sanitizers, `npm run test:sanitized`. */
+/** Builds the executables with sanitizers, for `npm run test:sanitized`. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { sanitized } from "./flavours.ts"
@@ -8,19 +8,19 @@ const root = join(import.meta.dir, "..")
 const directory = join(root, "dist/sanitized")
 const reports = join(directory, "reports")
 
-/** The plugins with sanitizers, by name. */
+/** The directory of the plugins with sanitizers. */
 export const sanitizedPlugins = join(directory, "bin")
 
-/** Directories that programs with sanitizers need in another root. */
+/** The directories that programs with sanitizers need if they run in another root. */
 export const neededDirectories: readonly string[] = ["/usr", "/lib", "/lib64", directory, join(root, "host")]
 
-/** The flavour of executables with sanitizers, whose reports `readReports` finds. */
+/** Returns the flavor of executables with sanitizers. `readReports` finds their reports. */
 export function sanitizedFlavour(): Flavour {
   mkdirSync(reports, { recursive: true })
   return sanitized(join(reports, "report"))
 }
 
-/** Builds the plugins, and the tool beside their directory, and removes earlier reports. */
+/** Removes earlier reports. Builds the plugins with sanitizers, and the tool beside their directory. */
 export async function buildSanitized(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
   await buildEach(sanitizedPlugins, sanitizedFlavour(), "bytecode")
@@ -29,7 +29,7 @@ export async function buildSanitized(): Promise<void> {
 
 /** Returns the reports of the sanitizers. */
 export function readReports(): string[] {
-  if (!existsSync(reports)) return [] // nothing was built with sanitizers
+  if (!existsSync(reports)) return [] // nothing has been built with sanitizers
   return readdirSync(reports).map((file) => readFileSync(join(reports, file), "utf8"))
 }
 

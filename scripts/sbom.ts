@@ -1,7 +1,7 @@
 /**
- * The bill of materials of a release (CycloneDX 1.6): the parts of an executable, with versions, hashes, licenses and
- * origins, and the tools that made it. `npm run archives` writes it beside each archive; scanners such as `grype` or
- * `trivy sbom` read it.
+ * Creates the bill of materials of a release (CycloneDX 1.6): the parts of an executable, with versions, hashes,
+ * licenses and origins, and the tools that built it. `npm run archives` writes it beside each archive. Scanners such as
+ * `grype` or `trivy sbom` read it.
  */
 import { readFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -10,20 +10,20 @@ import { engineSource, hashOf, root, run, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 import { pinnedEngine, pinnedMusl } from "./sources.ts"
 
-/** The archive of a bill. */
+/** The archive that a bill describes. */
 export interface Archive {
   readonly name: string
   readonly version: string
   /** SHA-256 in hexadecimal digits. */
   readonly sha256: string
-  /** Seconds after 1970. */
+  /** The modification time of its files, in seconds after 1970. */
   readonly age: number
 }
 
-/** The Debian packages that compile the executable of a target. */
+/** The Debian packages of the compilers, by target. */
 const compilers: Readonly<Record<Target["name"], string>> = { amd64: "gcc", arm64: "gcc-aarch64-linux-gnu" }
 
-/** Returns the bill as JSON text; the same for the same archive and set-up. */
+/** Returns the bill as JSON text. The same archive and machine give the same text. */
 export async function makeBill(target: Target, archive: Archive): Promise<string> {
   const product = describe(Enums.ComponentType.Application, "cni-plugins", {
     version: archive.version,
@@ -45,7 +45,7 @@ export async function makeBill(target: Target, archive: Archive): Promise<string
   return `${serializer.serialize(bill, { sortLists: true, space: 2 })}\n`
 }
 
-/** Returns the engine as pinned in `host/engine.txt`, or as a packager's own source. */
+/** Returns the engine as pinned in `host/engine.txt`, or as the packager's own source. */
 async function readEngine(): Promise<Models.Component> {
   const type = Enums.ComponentType.Library
   const { name, version, sha256 } = pinnedEngine()
@@ -81,7 +81,7 @@ function readHashes(): Models.Component {
 }
 
 /**
- * Returns the C library: the installed one for amd64, the one pinned in `host/musl-arm64.txt` for arm64, or a
+ * Returns the C library: the installed one for amd64, the one pinned in `host/musl-arm64.txt` for arm64, or the
  * packager's own.
  */
 async function readMusl(target: Target): Promise<Models.Component> {
@@ -103,7 +103,7 @@ async function readPackage(name: string, type: Enums.ComponentType, licence?: st
   return describe(type, name, { version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, licence })
 }
 
-/** Returns a program's output. */
+/** Returns the output of a program. */
 async function said(command: readonly string[]): Promise<string> {
   return Buffer.from(await run(command))
     .toString("latin1")
@@ -112,10 +112,10 @@ async function said(command: readonly string[]): Promise<string> {
 
 interface Description {
   version: string
-  /** A package URL. */
+  /** The package URL. */
   purl?: string
   hash?: [keyof typeof Enums.HashAlgorithm, hexadecimal: string]
-  /** The name in the SPDX list. */
+  /** The license's name in the SPDX list. */
   licence?: string | undefined
 }
 
@@ -129,7 +129,7 @@ function describe(type: Enums.ComponentType, name: string, { version, purl, hash
   })
 }
 
-/** Returns a UUID of the archive: version 8, from its hash (RFC 9562, section 5.8). */
+/** Returns a UUID for the archive: version 8, from the hash (RFC 9562, section 5.8). */
 function serialNumber({ sha256 }: Archive): string {
   const digits = hashOf("bill of materials", sha256)
   const parts = [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `8${digits.slice(17, 20)}`]

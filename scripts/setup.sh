@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Makes a fresh checkout ready: the npm packages, what compiles the executable, and on request more Debian packages.
-#   tools     programs that the demo and the tests judge with (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs, openssl), kernel headers
-#   firewall  firewalld, and the bus that it is asked over
-#   arm64     the cross compiler, and QEMU, which runs its programs; the build itself fetches the C library (scripts/musl.ts)
-#   dhcp      the DHCP servers that leases come from in the tests, and tcpdump, which decodes what is sent
-#   peers     the Go reference plugins that the interop tests and the benchmark compare with
-#   browser   Chromium, which looks at the pictures that cni draws
-#   kubernetes  etcd behind kube-apiserver, and what makes its certificates
-#   conformance  programs of the image that Kubernetes' own tests run in pods
-#   runtimes  podman and containerd, which the interop tests drive
-#   go        Go's compiler and its libcni, which the npm package is tested beside
-#   vm        QEMU, user-mode Linux and what their machines are made with
-#   release   what makes packages, the programs that read them back, and what makes roots and a registry to install them from
+# Prepares a new checkout: installs npm packages, the programs that a build needs, and on request groups of Debian packages.
+#   tools     programs by which the demo and the tests check results (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs, openssl), kernel headers
+#   firewall  firewalld and the D-Bus daemon
+#   arm64     the cross compiler, and QEMU for its programs; the build itself fetches the C library (scripts/musl.ts)
+#   dhcp      the DHCP servers for the tests, and tcpdump, which decodes packets
+#   peers     the Go reference plugins, for the interop tests and the benchmark
+#   browser   Chromium, which renders the pictures of cni graph
+#   kubernetes  etcd for kube-apiserver
+#   conformance  the programs that Kubernetes' own tests run in pods
+#   runtimes  podman and containerd, for the interop tests
+#   go        Go's compiler and Go's libcni, for the tests of the npm package
+#   vm        QEMU, user-mode Linux, and the programs that create their disks
+#   release   the programs that create and read packages, and those that create roots and a registry for installing them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Whether the npm packages are there: as the lock file has them, or as a packager has put them there, with a Bun of his own.
+# Reports whether the npm packages are installed, as in the lock file, or by a packager with another Bun.
 has_packages() {
   if [ -n "${CNI_BUN:-}" ] && [ ! -e node_modules/.package-lock.json ]; then [ -d node_modules ] && return; fi
   [ -x node_modules/.bin/bun ] && [ ! package-lock.json -nt node_modules/.package-lock.json ]
@@ -27,12 +27,12 @@ if [ -n "${CNI_VENDOR:-}" ]; then
   fi
   has_packages || node scripts/vendored.js "$CNI_VENDOR"
 elif ! has_packages; then
-  # Not "npm ci": it fails where the registry has no packages for other platforms.
+  # Not "npm ci", which fails if the registry lacks packages for other platforms.
   npm install --no-save --no-audit --no-fund --loglevel=error
 fi
 
 missing=()
-# The build needs these programs, from any package. A packager's own compiler, and sources that are there, need fewer.
+# The programs that the build needs, from any package. With a packager's own compiler or sources it needs fewer.
 programs=(as:binutils patch:patch)
 [ -n "${CNI_CC_AMD64:-}" ] || programs+=(gcc:gcc musl-gcc:musl-tools)
 [ -n "${CNI_VENDOR:-}${CNI_ENGINE_SOURCE:-}" ] || programs+=(python3:python3)
@@ -69,7 +69,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     echo "These Debian packages are missing: ${missing[*]}. Install them, or run this as root." >&2
     exit 1
   fi
-  # Debian starts what it installs: the machine shall get no firewall of it, no DHCP server, no etcd and no registry.
+  # Debian starts services when it installs them. Masking keeps firewalld, DHCP servers, etcd and the registry from starting.
   for package in firewalld kea-dhcp4-server kea-dhcp6-server etcd-server docker-registry; do
     service="${package/etcd-server/etcd}"
     case " ${missing[*]} " in

@@ -1,21 +1,21 @@
 /**
- * The downloads of a build: the engine's source and the C library for arm64. They come from package registries, or with
- * `CNI_VENDOR` from the directory that `npm run vendor` has filled; both are checked against pinned hashes.
+ * Downloads for a build: the engine's source and the C library for arm64. They come from package registries, or from
+ * the directory in `CNI_VENDOR`, which `npm run vendor` fills. Both are checked against pinned hashes.
  */
 import { createHash } from "node:crypto"
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { hostDirectory, run } from "./cache.ts"
 
-/** A file of a registry, pinned by a hash in a file of the project. */
+/** A file in a registry, and its pinned hash. */
 export interface Pinned {
   readonly name: string
   readonly version: string
-  /** In hexadecimal digits. */
+  /** SHA-256 in hexadecimal digits. */
   readonly sha256: string
   /** The path in a vendored directory. */
   readonly vendored: string
-  /** The file of the project with the hash. */
+  /** The file of the project that contains the hash. */
   readonly pin: string
 }
 
@@ -42,14 +42,14 @@ function readPin(file: string, form: RegExp): RegExpExecArray {
 }
 
 /**
- * Returns the path of a pinned file in the directory of `CNI_VENDOR`; `undefined` without the variable. Throws like
+ * Returns the path of a pinned file in the directory `CNI_VENDOR`; undefined without the variable. Throws like
  * `requireVendored`.
  */
 export function findVendored(pinned: Pinned): string | undefined {
   return process.env.CNI_VENDOR ? requireVendored(process.env.CNI_VENDOR, pinned) : undefined
 }
 
-/** Returns the path of a pinned file in a vendored directory. Throws if it is missing or has other bytes. */
+/** Returns the path of a pinned file in a vendored directory. Throws if the file is missing or has another hash. */
 export function requireVendored(directory: string, { vendored, sha256, pin }: Pinned): string {
   const refuse = (reason: string) => new Error(`Cannot build from "${directory}": ${reason}`)
   const file = join(directory, vendored)
@@ -65,8 +65,9 @@ export function requireVendored(directory: string, { vendored, sha256, pin }: Pi
 }
 
 /**
- * Before pip returns a source package it reads the package's name and version, for which it runs the package's build
- * program and installs the program's newest dependencies. This program replaces the package's, so that neither is run.
+ * A program that replaces the build program of a source package. Before pip returns such a package, it reads name and
+ * version by running the package's build program with the program's newest dependencies. The replacement avoids running
+ * either.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):
@@ -95,7 +96,7 @@ export async function fetchEngine(into: string): Promise<string> {
 }
 
 /**
- * Fetches Debian's package of musl for arm64 into a directory by apt's helper, which uses apt's proxy. Returns its
+ * Fetches Debian's package of musl for arm64 into a directory. Uses apt's helper, which uses apt's proxy. Returns the
  * path.
  */
 export async function fetchMusl(into: string): Promise<string> {

@@ -1,16 +1,17 @@
 /**
- * Runs the tests; `modes` below lists the kinds of run.
+ * Runs the tests. `modes` below lists the kinds of runs.
  *
  *   npm test                       the gate, the build, and the integration tests that are not long
- *   npm run test:all               the long ones as well; every statement of scripts/test/statements.txt needs a test
+ *   npm run test:all               also the long tests; every statement of scripts/test/statements.txt needs a test
  *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
- * Goes through all steps even when a step fails, and prints one line for each test file. The output of the tests is in
- * dist/test.log; failures are printed at the end. With `--retry` a file that fails runs once more, alone, after the others: a
- * second failure counts, a pass is reported as FLAKY with the first output. If more than ten files fail, none runs again.
+ * All steps run even if one fails, and each test file gets one line. The output of the tests is in dist/test.log;
+ * failures are printed at the end. With `--retry` a file that fails runs once more, alone, after the others. A second
+ * failure counts; a pass is reported as FLAKY with the first output. If more than ten files fail, none runs again.
  *
- * The last line is `N passed, N failed`; the exit code is 0 if nothing failed. A step that is not a test counts as one failure,
- * as does a test file that dies or hangs, and each statement of scripts/test/statements.txt that does not hold.
+ * The last line is `N passed, N failed`. The exit code is 0 if nothing failed. Each of these counts as one failure: a
+ * step that is not a test, a test file that crashes or hangs, and a statement of scripts/test/statements.txt that does
+ * not hold.
  */
 import { rm } from "node:fs/promises"
 import { availableParallelism } from "node:os"
@@ -27,20 +28,22 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/** The limits end only tests that hang: with ten other programs per processor, a test takes ten times as long. */
+/** The time limits end only tests that hang. With ten other programs per processor, a test takes ten times as long. */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
-/** The number of concurrent test files: they wait for packets, locks and programs for two thirds of their time. */
+/** The number of test files that run at the same time. They spend two thirds of their time waiting. */
 const lanes = 2 * availableParallelism() + 2
 
-/** The rooms whose `x.test.ts` need neither root nor network. */
+/** The rooms whose `x.test.ts` files need neither root nor a network. */
 const unitRooms = ["pkg", "plugins", "ipam", "meta", "agent", "install", "tools", "cmd", "bench", "scripts"]
 
 function testFiles(rooms: readonly string[]): string[] {
   return [...new Bun.Glob(`{${rooms.join(",")}}/**/*.test.ts`).scanSync(root)].map((file) => `./${file}`).sort()
 }
 
-/** The checks and the unit tests run together: the compiler and each `bun test` keep little more than one CPU busy. */
+/**
+ * Runs the checks and the unit tests at the same time. The compiler and each `bun test` use little more than one CPU.
+ */
 async function gate(runner: Runner): Promise<void> {
   const slow = new Set(slowUnitFiles())
   const files = testFiles(unitRooms).filter((file) => !slow.has(file))
@@ -54,8 +57,8 @@ async function checks(runner: Runner): Promise<void> {
 }
 
 /**
- * The unit tests that wait, start hundreds of programs, or the compiler: `npm test` runs them beside the integration tests,
- * the gate does not.
+ * Returns the unit test files that wait, start hundreds of programs, or start the compiler. `npm test` runs them beside
+ * the integration tests; the gate does not run them.
  */
 function slowUnitFiles(): string[] {
   return filesOf([
@@ -69,7 +72,7 @@ function slowUnitFiles(): string[] {
   ])
 }
 
-/** Returns the files of patterns. Throws for a pattern without a file. */
+/** Returns the files that match patterns. Throws if a pattern matches none. */
 function filesOf(patterns: readonly string[]): string[] {
   return patterns.flatMap((pattern) => {
     const files = [...new Bun.Glob(pattern).scanSync(root)].sort().map((file) => `./${file}`)
@@ -90,10 +93,13 @@ function isRoot(runner: Runner): boolean {
   return false
 }
 
-/** One `bun test` for each file, so that no file affects another one. */
+/** Returns one group per file, so that each file has its own `bun test` and does not affect the others. */
 const alone = (files: readonly string[]) => files.map((file) => [file])
 
-/** The files that wait the longest. If they began last, they would run while all other lanes are empty. */
+/**
+ * The files that wait the longest. They begin first; otherwise they would run at the end, when all other lanes are
+ * idle.
+ */
 const longestWaits = [
   "integration/dhcp/lease.test.ts",
   "integration/every-plugin/del.test.ts",
@@ -103,7 +109,7 @@ const longestWaits = [
   "integration/reconcile/listener.test.ts",
 ]
 
-/** Tests of the built executable. */
+/** Builds the executables and runs tests of them. */
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return
@@ -113,8 +119,8 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
 }
 
 /**
- * The integration tests that sanitizers watch: each plugin, each verb, both packet filters, failures and undo; a third
- * of the tool's.
+ * The integration tests that run with sanitizers: each plugin, each verb, both packet filters, failures, undo, and a
+ * third of the tool's tests.
  */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
@@ -132,7 +138,8 @@ const watched = [
 ]
 
 /**
- * The part of these in `--sample`: each plugin, each verb, both packet filters, undo, and one of the tool's reports.
+ * The tests that `--sample` selects of these: each plugin, each verb, both packet filters, undo, and one report of the
+ * tool.
  */
 const watchedSample = [
   "bridge/{add,masquerade,undo}",
@@ -152,7 +159,7 @@ const watchedSample = [
 async function sanitized(runner: Runner, words: readonly string[]): Promise<void> {
   if (!isRoot(runner)) return
   const build = [process.execPath, "scripts/sanitized.ts"]
-  if (!(await runner.step("build with sanitizers", build, 1_800_000))) return // the engine takes a while
+  if (!(await runner.step("build with sanitizers", build, 1_800_000))) return // compiling the engine takes long
   process.env.CNI_TEST_PLUGINS = sanitizedPlugins
   const files: string[] = []
   for (const pattern of words.includes("--sample") ? watchedSample : watched) {
@@ -160,14 +167,15 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
     if (names.length === 0) runner.fail(`No test file is called integration/${pattern}`)
     files.push(...names.map((name) => `./integration/${name}`))
   }
-  // What takes longest begins first.
+  // The longest test begins first.
   const garbage = "./integration/faults/garbage.test.ts"
   await runner.tests(alone([garbage, ...files]), limits, lanes)
   for (const report of readReports()) runner.fail(report)
 }
 
 /**
- * Judges statements of scripts/test/statements.txt by the finished tests: all statements, or those with such a test.
+ * Judges statements of scripts/test/statements.txt by the finished tests, and counts failures. `which` selects all
+ * statements, or only those with a finished test.
  */
 async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "scripts/test/statements.txt")).text())
@@ -183,7 +191,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** The tests of these rooms need real runtimes, a cross compiler or another build, and have their own commands. */
+/** Directories of tests that need real runtimes, a cross compiler or another build. They have their own commands. */
 const roomsOfTheirOwn = [
   "interop",
   "npm",
@@ -196,7 +204,7 @@ const roomsOfTheirOwn = [
   "runtimes",
 ] as const
 
-/** The tests of one of these rooms, or else those in namespaces. */
+/** Returns the tests in one of these directories, or without `room` all other integration tests. */
 function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
   const roomOf = (file: string) => roomsOfTheirOwn.find((each) => file.startsWith(`./integration/${each}/`))
   return testFiles(["integration"]).filter((file) => roomOf(file) === room)
@@ -214,9 +222,7 @@ const withLongForm = [
   "ipam/dhcp/protocol/fuzz.test.ts",
 ]
 
-/**
- * Runs the long form of the tests of faults that have one of these words in their path, and prints the number of tries.
- */
+/** Runs the long form of the tests whose path contains one of the words, and prints the number of tries. */
 async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   const figures = await beginLongForm()
   const all = withLongForm.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync(root)].sort())
@@ -227,7 +233,7 @@ async function faults(runner: Runner, words: readonly string[]): Promise<void> {
   for (const row of readFigures(await Bun.file(figures).text())) console.log(row)
 }
 
-/** Makes tests run in their long form; returns the path of their file of figures. */
+/** Selects the long form of tests. Returns the path of the file to which they append figures. */
 async function beginLongForm(): Promise<string> {
   const figures = join(root, "dist/faults.jsonl")
   await Bun.write(figures, "")
@@ -237,15 +243,12 @@ async function beginLongForm(): Promise<string> {
 }
 
 /**
- * The newest container runtimes that the Go module proxy has completely, and the program that renders the manifests of
+ * The newest container runtimes that the Go module proxy has completely, and kustomize, which renders the manifests in
  * deploy.
  */
 const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
-/**
- * The tests that run pods with containerd, and those of kubelet and further runtimes, each in its newest version, built
- * first.
- */
+/** Builds the newest containerd, kubelet and other runtimes, and runs the tests that start pods with them. */
 async function runtimes(runner: Runner): Promise<void> {
   const build = [process.execPath, "scripts/go-programs.ts", ...newestRuntimes, "kubelet"]
   if (!(await runner.step(`${newestRuntimes.join(", ")}, kubelet`, build, 10_800_000))) return
@@ -256,7 +259,7 @@ async function runtimes(runner: Runner): Promise<void> {
   await integration(runner, [...byContainerd, ...integrationFiles("runtimes")])
 }
 
-/** Tests of the files of a release, which are made once for all of them. */
+/** Creates the files of a release once, and runs all tests of these files. */
 async function release(runner: Runner): Promise<void> {
   const files = join(root, "dist/release-under-test")
   await rm(files, { recursive: true, force: true })
@@ -266,7 +269,10 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
-/** Tests that take long and prove rare cases: every kind of kill and error, whole tables of faults, many containers. */
+/**
+ * Returns the test files that take long and cover rare cases: every kind of kill and error, whole tables of faults,
+ * many containers.
+ */
 function longFiles(): string[] {
   return filesOf([
     "install/kill.test.ts",
@@ -291,8 +297,8 @@ function longFiles(): string[] {
 }
 
 /**
- * The gate, the slow unit tests and the integration tests, without the long ones. A case that plugins share runs for half
- * of them.
+ * Runs the gate, the slow unit tests and the integration tests, without the long ones. A case that plugins share runs
+ * for half of them.
  */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "sample"
@@ -311,7 +317,7 @@ async function everything(runner: Runner): Promise<void> {
   runner.summarize(summaryOf(await judgeStatements(runner, "all")))
 }
 
-/** Runs the tests of statements, and lists for each statement its tests. */
+/** Runs the tests of statements, and prints each statement with its tests. */
 async function conformance(runner: Runner, words: readonly string[]): Promise<void> {
   await unit(runner, await withNumbers(testFiles(unitRooms)))
   await integration(runner, await withNumbers(integrationFiles()))
@@ -320,55 +326,53 @@ async function conformance(runner: Runner, words: readonly string[]): Promise<vo
   runner.summarize(summaryOf(judged))
 }
 
-/** Runs tests; `words` are the other arguments. */
+/** Runs tests. `words` are the remaining arguments. */
 type Mode = (runner: Runner, words: readonly string[]) => Promise<void>
 
 const modes: Readonly<Record<string, Mode>> = {
-  /** `npm test`; needs root, like all modes below the gate. */
+  /** `npm test`. Like all modes after the gate it needs root. */
   short,
   /** `npm run test:all`. */
   all: everything,
-  /** Format, lint, types, unit tests; needs nothing. */
+  /** Format, lint, types and unit tests. It needs neither root nor a network. */
   gate,
-  /** The built plugins under podman and containerd, and beside the Go plugins. */
+  /** The built plugins with podman and containerd, and compared with the Go plugins. */
   interop: (runner) => integration(runner, integrationFiles("interop")),
   /**
-   * The npm package from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime on Go's
-   * libcni; needs root.
+   * The npm package, installed from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime
+   * on Go's libcni. It needs root.
    */
   npm: (runner) => integration(runner, integrationFiles("npm")),
-  /** The pictures that cni draws, in headless Chromium. */
+  /** The pictures that `cni graph` draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
-  /**
-   * The agents with a real kube-apiserver, which is built when this machine has not got it: that takes 12 minutes.
-   */
+  /** The agents with a real kube-apiserver. If this machine does not have it, it is built, which takes 12 minutes. */
   async kubernetes(runner) {
     const build = [process.execPath, "scripts/go-programs.ts", "kube-proxy", "kube-apiserver"]
     if (!(await runner.step("kube-proxy, kube-apiserver", build, 10_800_000))) return
     await integration(runner, integrationFiles("kubernetes"))
   },
   /**
-   * The newest containerd, nerdctl, CRI-O and kubelet, which are built when this machine has not got them: that takes
-   * three quarters of an hour.
+   * The newest containerd, nerdctl, CRI-O and kubelet. If this machine does not have them, they are built, which takes
+   * 45 minutes.
    */
   runtimes,
-  /** Packages of a sample of files, read back by the programs of their distributions, and run. */
+  /** Packages of a sample of files. The programs of their distributions read, install and run them. */
   release,
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
-  /** Archives built without a network, from a previously filled directory, and with a packager's inputs. */
+  /** Archives that are built without a network, from a filled directory, and with a packager's own inputs. */
   offline: (runner) => integration(runner, integrationFiles("offline")),
   /**
-   * Integration tests of each plugin and verb with plugins that AddressSanitizer and UndefinedBehaviorSanitizer watch,
-   * and random calls; with `--sample` a part of them.
+   * Integration tests of each plugin and verb with AddressSanitizer and UndefinedBehaviorSanitizer, and random calls.
+   * `--sample` selects a part of them.
    */
   sanitized,
   /**
-   * The long form of `npm test`'s kills, errors, storms and garbage; with words only files with one of them in their
-   * path.
+   * The long form of the tests of kills, errors, storms and garbage. Words select the files whose path contains one of
+   * them.
    */
   faults,
-  /** The tests of the statements in scripts/test/statements.txt, and their results; with `--json` as JSON. */
+  /** The tests of the statements in scripts/test/statements.txt, and the results, with `--json` as JSON. */
   conformance,
 }
 

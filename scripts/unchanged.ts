@@ -1,15 +1,15 @@
-/** Whether a build would produce the existing files: every command of tests begins with this question. */
+/** Reports whether a build would produce the existing files again. Every test command checks this first. */
 import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { execa } from "execa"
 import { muslCompiler } from "./engine.ts"
 
-/** The record of a build, beside its files. */
+/** The record of a build, stored beside its files. */
 interface Stamp {
-  /** The digest of all its inputs. */
+  /** The digest of all inputs. */
   readonly inputs: string
-  /** The digest of each file that it made, by path below the directory of the stamp. */
+  /** The digest of each file that the build made, by path below the directory of the record. */
   readonly outputs: Readonly<Record<string, string>>
 }
 
@@ -20,8 +20,8 @@ const digestOf = (...parts: (string | Uint8Array)[]) => {
 }
 
 /**
- * The digest of every possible input of a build in a checkout: each file that git tracks or would track, the compiler,
- * Bun, the settings. Undefined if git does not know the files.
+ * Returns the digest of every possible input of a build in a checkout: each file that git tracks or would track, the
+ * compiler, Bun, and the settings. Returns undefined if git does not know the files.
  */
 export async function inputsOf(checkout: string, ...settings: string[]): Promise<string | undefined> {
   const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -39,7 +39,7 @@ export async function inputsOf(checkout: string, ...settings: string[]): Promise
 
 const stampOf = (directory: string) => join(directory, ".built")
 
-/** The digests of files, and of all files in directories, below a directory. */
+/** Returns the digests of files, including those in subdirectories, by path. */
 function outputsOf(directory: string, names: readonly string[]): Record<string, string> {
   const isFile = (name: string) => statSync(join(directory, name)).isFile()
   const inside = (name: string) => readdirSync(join(directory, name), { recursive: true, encoding: "utf8" })
@@ -58,7 +58,7 @@ export function isUnchanged(directory: string, names: readonly string[], inputs:
   }
 }
 
-/** Records the inputs of a build's files; without inputs, records that its files are of no known build. */
+/** Records the inputs of a build's files. Without inputs, removes the record. */
 export function noteBuild(directory: string, names: readonly string[], inputs: string | undefined): void {
   if (inputs === undefined) rmSync(stampOf(directory), { force: true })
   else writeFileSync(stampOf(directory), JSON.stringify({ inputs, outputs: outputsOf(directory, names) }))

@@ -1,11 +1,12 @@
 /**
- * Fetches what a build needs from package registries into a directory, for a build without a network:
+ * Downloads into a directory everything that a build fetches from package registries, for a build without a network:
  *
  *   npm run vendor DIR
  *   CNI_VENDOR=DIR npm run archives
  *
- * npm packages, Bun among them, the engine's source archive, and Debian's package of musl for arm64. `SHA256SUMS` in it lists the files,
- * and `packages.txt` the Debian packages that it does not have: a packager's own system supplies these. docs/develop/releasing.md tells the whole.
+ * These are the npm packages, including Bun, the engine's source archive, and Debian's package of musl for arm64.
+ * `SHA256SUMS` lists the files. `packages.txt` lists the Debian packages that a packager's own system must supply. See
+ * docs/develop/releasing.md.
  */
 import { createHash } from "node:crypto"
 import {
@@ -24,13 +25,13 @@ import { root, run } from "./cache.ts"
 import { fetchEngine, fetchMusl, pinnedEngine, pinnedMusl, requireVendored } from "./sources.ts"
 import { checkArchive, packagesOf } from "./vendored.js"
 
-/** The Debian packages that a build runs, those of the second list for arm64 alone. */
+/** The Debian packages whose programs a build runs. Those in the second list are only for arm64. */
 const suppliers = [
   ["gcc", "gcc-12", "binutils", "musl-tools", "musl-dev", "patch", "tar", "dpkg"],
   ["gcc-aarch64-linux-gnu", "gcc-12-aarch64-linux-gnu", "binutils-aarch64-linux-gnu", "qemu-user"],
 ] as const
 
-/** Fills a directory atomically. Throws if the path exists and is not such a directory. */
+/** Fills a directory atomically. Throws if the path exists and is not a vendored directory. */
 export async function vendor(directory: string): Promise<void> {
   if (existsSync(directory) && readdirSync(directory).length > 0 && !existsSync(join(directory, "SHA256SUMS")))
     throw new Error(`Cannot vendor into "${directory}": it has other files, and no SHA256SUMS`)
@@ -52,7 +53,7 @@ export async function vendor(directory: string): Promise<void> {
   }
 }
 
-/** Fetches the archives of the npm packages that this machine gets, and compares each with the lock file. */
+/** Fetches the archives of the npm packages that this machine needs, and compares each with the lock file. */
 async function fetchPackages(directory: string): Promise<void> {
   const packages = packagesOf(JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")))
   console.error(`Fetching ${packages.length} npm packages`)
@@ -63,7 +64,7 @@ async function fetchPackages(directory: string): Promise<void> {
   for (const [path, known] of packages) checkArchive(directory, path, known)
 }
 
-/** The packages that a build takes from the system, with this system's versions. */
+/** Returns the list of packages that the system supplies, with this system's versions. */
 async function supplied(): Promise<string> {
   const [all, arm64] = await Promise.all(suppliers.map((names) => Promise.all(names.map(describePackage))))
   return [
@@ -79,13 +80,13 @@ async function supplied(): Promise<string> {
   ].join("\n")
 }
 
-/** A Debian package, with the version that is installed. */
+/** Describes a Debian package with its installed version. */
 async function describePackage(name: string): Promise<string> {
   const shown = await run(["dpkg-query", "--show", name]).catch(() => Buffer.of())
   return `${name} ${Buffer.from(shown).toString().trim().split("\t")[1] || "(not installed here)"}`
 }
 
-/** The sums of all files, as `sha256sum --check` reads them. */
+/** Returns the sums of all files in the format of `sha256sum --check`. */
 function sumsOf(directory: string): string {
   const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
   const paths = files.map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1)).sort()
@@ -102,7 +103,7 @@ if (import.meta.main) {
     console.error("Usage: npm run vendor DIRECTORY")
     process.exit(2)
   }
-  // npm changes to the directory of the project; a path is meant from where it was called.
+  // npm changes to the project's directory, but a relative path refers to the directory of the caller.
   const path = resolve(process.env.INIT_CWD ?? process.cwd(), directory)
   await vendor(path)
   console.log(`Vendored into ${path}; build from it with CNI_VENDOR=${path}`)

@@ -1,12 +1,14 @@
-/** The lock file's data about a package. */
+/** The data about a package in the lock file. */
 export interface Locked {
   readonly version: string
   readonly integrity: string
 }
 
-/** The archive of a package, as `npm pack` names it. */
+/** Returns the name of a package's archive, as given by `npm pack`. */
 export function archiveOf(path: string, known: Locked): string
-/** The packages of a lock file for this machine: the path of each in the project, and its data. */
+/** Returns the packages of a lock file that this machine needs: each package's path in the project, and its data. */
 export function packagesOf(lock: unknown): [path: string, known: Locked][]
-/** Throws when a vendored directory lacks the archive of a package, or has other bytes than the lock file pins. */
+/**
+ * Throws if the archive of a package is missing in a vendored directory, or does not have the hash in the lock file.
+ */
 export function checkArchive(directory: string, path: string, known: Locked): void

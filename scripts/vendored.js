@@ -1,6 +1,6 @@
 /**
- * Installs the npm packages from a vendored directory, without a network: `node scripts/vendored.js DIRECTORY`. It is run by Node, since Bun
- * is one of them. Each archive has to be the one that package-lock.json pins; npm does the rest.
+ * Installs the npm packages from a vendored directory, without a network: `node scripts/vendored.js DIRECTORY`. It runs
+ * on Node, because Bun is one of the packages. Each archive must have the hash in package-lock.json; npm installs it.
  */
 import { spawnSync } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -11,22 +11,24 @@ import { fileURLToPath } from "node:url"
 const root = join(dirname(fileURLToPath(import.meta.url)), "..")
 const libc = process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl"
 
-/** Whether npm installs a package on this machine. */
+/** Reports whether npm installs a package on this machine. */
 const isForThisMachine = ({ os, cpu, libc: its }) =>
   (os?.includes(process.platform) ?? true) && (cpu?.includes(process.arch) ?? true) && (its?.includes(libc) ?? true)
 
-/** The archive of a package, as `npm pack` names it. */
+/** Returns the name of a package's archive, as given by `npm pack`. */
 export function archiveOf(path, { version }) {
   const name = path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length)
   return `npm/${name.replace("@", "").replace("/", "-")}-${version}.tgz`
 }
 
-/** The packages of a lock file that this machine gets: the path of each in the project, and what is known of it. */
+/** Returns the packages of a lock file that this machine needs: each package's path in the project, and its data. */
 export function packagesOf(lock) {
   return Object.entries(lock.packages).filter(([path, known]) => path !== "" && isForThisMachine(known))
 }
 
-/** Throws when a vendored directory lacks the archive of a package, or has other bytes than the lock file pins. */
+/**
+ * Throws if the archive of a package is missing in a vendored directory, or does not have the hash in the lock file.
+ */
 export function checkArchive(directory, path, known) {
   const archive = archiveOf(path, known)
   const refuse = (reason) => new Error(`Cannot build from "${directory}": "${archive}"${reason}`)
@@ -40,7 +42,7 @@ export function checkArchive(directory, path, known) {
     throw refuse(" is not the file that package-lock.json pins")
 }
 
-/** Installs the packages into node_modules, whole or not at all. */
+/** Installs the packages into node_modules. After a failure node_modules is unchanged. */
 function install(directory) {
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))
   for (const [path, known] of packagesOf(lock)) {

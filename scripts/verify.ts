@@ -1,13 +1,13 @@
-/** The checks of a build before it delivers an executable that starts from a heap image. */
+/** Checks that a build makes before it delivers an executable that starts from a heap image. */
 import { linkSync, mkdirSync, readFileSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { execa } from "execa"
 import { sectionsOf } from "./elf.ts"
 
-/** The targets of the image's pointers: they must lie in both links at the same places, with the same content. */
+/** The sections to which the image's pointers refer. Address and content must be the same in both executables. */
 const sections = [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]
 
-/** Throws when the code or the constants of two executables differ. */
+/** Throws if code or constants of two executables differ. */
 export function requireSameSections(maker: string, linked: string): void {
   const [made, used] = [sectionsOf(readFileSync(maker)), sectionsOf(readFileSync(linked))]
   for (const name of sections) {
@@ -18,7 +18,10 @@ export function requireSameSections(maker: string, linked: string): void {
 
 const empty = Buffer.alloc(0)
 
-/** An ADD that needs neither root nor a namespace, and changes nothing but files below `directory`. */
+/**
+ * Returns the configuration for an ADD that needs neither root nor a namespace, and changes only files below
+ * `directory`.
+ */
 const addOf = (name: string, directory: string) => ({
   cniVersion: "1.1.0",
   name: "verify",
@@ -32,12 +35,12 @@ const addOf = (name: string, directory: string) => ({
   },
 })
 
-/** Those whose ADD must succeed in a build; the others end at the namespace that does not exist. */
+/** The plugins whose ADD must succeed in a build. ADD of the others fails, because the namespace does not exist. */
 const needNoNamespace = ["host-local", "static"]
 
 /**
- * Throws if two executables answer differently under one of the names: VERSION, an ADD, and a malformed configuration.
- * `emulator` runs them on this machine, `scratch` is a directory to create.
+ * Throws if two executables answer differently under one of the names. Compared are VERSION, an ADD, and a malformed
+ * configuration. `emulator` runs the executables on this machine, `scratch` is a directory to create.
  */
 export async function requireSameAnswers(
   executables: readonly [string, string],

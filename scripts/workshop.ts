@@ -1,4 +1,4 @@
-/** The tools and parts of an executable: a directory to work in, the engine, the native host, compiled scripts. */
+/** Compiles the parts of an executable and links them: the engine, the native host, and scripts. */
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { type Bundle, bundle, type Program } from "./bundle.ts"
@@ -17,38 +17,38 @@ import {
 } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** The properties of an executable. */
+/** The options of an executable. */
 export interface Flavour {
   readonly target?: Target
-  /** The compiler, where it is not the target's. */
+  /** The compiler; the target's by default. */
   readonly compiler?: string
-  /** More flags for the compiler and the linker: sanitizers, and parts for tests. */
+  /** Additional flags for the compiler and the linker, for sanitizers and for tests. */
   readonly flags?: readonly string[]
-  /** Those among `flags` that the engine is compiled with too. */
+  /** The flags with which the engine is also compiled. */
   readonly engineFlags?: readonly string[]
-  /** The file of `host/` that the engine's memory comes from; `memory.c` by default. */
+  /** The file of `host/` that allocates the engine's memory; `memory.c` by default. */
   readonly memory?: string
 }
 
-/** The common parts of all executables of one suite. */
+/** The parts that all executables of a suite share. */
 interface Shared {
   readonly flavour: Required<Flavour>
   readonly source: string
   readonly engine: readonly string[]
   readonly scriptCompiler: string
-  /** The flag that names the suite inside each of its executables. */
+  /** The linker flag that stores the suite's name in each of its executables. */
   readonly name: string
-  /** Parts that were made once: objects of the host, the program that makes images. */
+  /** The parts that are made only once, by key: objects of the host, the program that makes images. */
   readonly made: Map<string, Promise<string>>
 }
 
-/** Longer than each plugin's name. */
+/** The size of a plugin's name in the note. Every name is shorter. */
 const noteSize = 16
 
-/** A text as a string of C; paths in our builds hold nothing that assembly would have to escape. */
+/** Quotes a text as a string in C. Our paths contain no character that assembly would have to escape. */
 const quoted = (text: string) => JSON.stringify(text)
 
-/** A directory to build in, with the required files; a `room` in it is for one executable of several. */
+/** A directory in which executables are built. A `room` in it is for one of several executables. */
 export class Workshop {
   readonly #scratch: string
   readonly #shared: Shared
@@ -58,7 +58,7 @@ export class Workshop {
     this.#shared = shared
   }
 
-  /** `suite` is everything that is built together, in this executable or others. */
+  /** Opens a directory. `suite` are all programs that are built together, in this executable or in others. */
   static async open(scratch: string, asked: Flavour, suite: readonly Program[]): Promise<Workshop> {
     const { target = targets.amd64, flags = [], engineFlags = [], memory = "host/memory.c" } = asked
     const flavour = {
@@ -79,7 +79,7 @@ export class Workshop {
     return this.#shared.flavour
   }
 
-  /** A directory in this one, for one executable. */
+  /** Creates a subdirectory for one executable. */
   room(name: string): Workshop {
     mkdirSync(this.at(name))
     return new Workshop(this.at(name), this.#shared)
@@ -89,14 +89,14 @@ export class Workshop {
     return join(this.#scratch, name)
   }
 
-  /** Returns the result of `make`, which runs at the first request, in this room or another. */
+  /** Returns the result of `make`, which runs only at the first request in any room. */
   async once(key: string, make: () => Promise<string>): Promise<string> {
     const known = this.#shared.made.get(key) ?? make()
     this.#shared.made.set(key, known)
     return known
   }
 
-  /** Compiles files of the host, by their paths in the project. */
+  /** Compiles files of the host, given by their paths in the project. Returns the objects. */
   async host(...files: string[]): Promise<string[]> {
     return Promise.all(files.map((file) => this.once(file, () => this.#compile(file))))
   }
@@ -109,7 +109,7 @@ export class Workshop {
     return object
   }
 
-  /** A script's bytecode, the same for each machine of one byte order. Returns its file. */
+  /** Compiles a script to bytecode, which is the same for all machines of one byte order. Returns the path. */
   async bytecode({ name, script }: Bundle): Promise<string> {
     const file = this.at("bytecode")
     writeFileSync(this.at("script.js"), script)
@@ -117,7 +117,10 @@ export class Workshop {
     return file
   }
 
-  /** Data in an executable, as host.h declares it: in its own section, its addresses in `tables`. */
+  /**
+   * Writes assembly that embeds files in their own section, with their addresses in the section `tables`, as host.h
+   * declares them. Returns the path.
+   */
   blobs(tables: string, files: Readonly<Record<string, string>>): string {
     const section = (name: string) => `.section ${name},"${name === ".blobs" ? "a" : "aw"}",@progbits\n.balign 16`
     const lines = Object.entries(files).flatMap(([name, file]) => [
@@ -129,15 +132,18 @@ export class Workshop {
     return this.assembly("blobs", ...lines)
   }
 
-  /** A heap image in the format of snapshot.c: of a file, or space for its first page. */
+  /**
+   * Writes assembly with a heap image in the format of snapshot.c. Without a file, it reserves the first page. Returns
+   * the path.
+   */
   image(file?: string): string {
     const content = file === undefined ? ".zero 4096" : `.incbin ${quoted(file)}`
     return this.assembly("image", `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`)
   }
 
   /**
-   * A note, elf(5), that names the plugin which an executable is, for `pkg/invoke`. It has the same size in each
-   * executable, and nothing after it moves.
+   * Writes assembly with a note, elf(5), that contains the plugin's name for `pkg/invoke`. The note has the same size
+   * in each executable, so that all addresses are equal. Returns the path.
    */
   note(plugin = ""): string {
     const name = [`.ascii ${quoted(plugin)}`, `.zero ${noteSize - plugin.length}`]
@@ -150,13 +156,13 @@ export class Workshop {
     )
   }
 
-  /** Assembly in its own file. */
+  /** Writes assembly into a file. Returns the path. */
   assembly(name: string, ...lines: string[]): string {
     writeFileSync(this.at(`${name}.S`), [...lines, `.section .note.GNU-stack,"",@progbits`, ""].join("\n"))
     return this.at(`${name}.S`)
   }
 
-  /** Links an executable without symbols, except for one whose reports need them. */
+  /** Links an executable. Symbols are removed, unless sanitizers need them for reports. Returns the path. */
   async link(name: string, objects: readonly string[], flags: readonly string[]): Promise<string> {
     const { flavour, engine, name: suite } = this.#shared
     const least = this.isSanitized ? [] : ["-s", "-Wl,--gc-sections"]
@@ -170,8 +176,8 @@ export class Workshop {
   }
 
   /**
-   * Installs an executable in one step. Writes it again as a whole: a linker writes it in pieces, which lie in the page
-   * cache in small folios, and each start takes more page faults.
+   * Moves an executable to its destination atomically. The file is written again as a whole: a linker writes it in
+   * pieces, which the page cache stores in small folios, and each start then takes more page faults.
    */
   finish(linked: string, out: string): void {
     writeFileSync(this.at("whole"), readFileSync(linked), { mode: 0o755 })
@@ -180,9 +186,9 @@ export class Workshop {
 }
 
 /**
- * Names the suite inside each of its executables, by a digest of their inputs. Executables with the same name have the
- * same sources, for each start mode and each plugin (`pkg/invoke` relies on that). `script` is the bundle of all
- * programs of the suite.
+ * Returns the linker flag with the suite's name, a digest of the executables' inputs. Executables with the same name
+ * have the same sources, in each start mode and for each plugin; `pkg/invoke` relies on that. `script` is the bundle of
+ * all programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {
   const sources = [...new Bun.Glob("*.[ch]").scanSync(hostDirectory)].sort().map((name) => join(hostDirectory, name))

@@ -9,13 +9,13 @@ import {
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** A single plugin: its own configuration keys, and the state of the container before. */
+/** A plugin that is measured alone, and its configuration. */
 interface Alone {
   readonly type: string
   readonly keys?: object
   readonly ifName?: string
   readonly needs?: Feature
-  /** The container has an interface of a bridge, whose result the plugin gets. */
+  /** Whether the container already has an interface of bridge. The plugin gets the result of bridge. */
   readonly isChained?: true
 }
 
@@ -29,7 +29,7 @@ const plugins: readonly Alone[] = [
   { type: "vrf", keys: { vrfname: "red" }, needs: "vrf", isChained: true },
 ]
 
-/** Adds an interface with an address, as bridge leaves it; returns the result. */
+/** Adds an interface with an address, as bridge does. Returns the result of bridge. */
 async function addInterface(host: HostNamespace, pod: ContainerNamespace): Promise<object> {
   const pair = ["veth0", "up", "type", "veth", "peer", "name", "eth0", "netns", pod.name]
   await host.exec("ip", ["link", "add", ...pair])
@@ -58,7 +58,7 @@ async function startAlone(suite: Suite, { type, keys, ifName = "eth0", isChained
 
 const canRun = ({ needs }: Alone) => needs === undefined || hasFeature(needs)
 
-/** Returns the plugins without another row, each by itself, if the kernel supports them. */
+/** Returns the scenarios of plugins without another row, if the kernel supports them. */
 export function alones(suites: readonly Suite[]): Scenario[] {
   return plugins.filter(canRun).map((plugin) => ({
     name: plugin.type,
@@ -68,7 +68,7 @@ export function alones(suites: readonly Suite[]): Scenario[] {
   }))
 }
 
-/** Returns the features that this kernel lacks, as the reason for missing rows. */
+/** Returns the plugins whose features this kernel lacks, which explain missing rows. */
 export function leftOutAlone(): string[] {
   return plugins.filter((plugin) => !canRun(plugin)).map(({ type }) => type)
 }

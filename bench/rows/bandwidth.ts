@@ -2,10 +2,13 @@ import { type ContainerNamespace, HostNamespace, pluginEnv, Station } from "../.
 import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** The number of limited containers on the host before the measurement. */
+/** The numbers of limited containers on the host before the measurement. */
 const fillings = [0, 1_000] as const
 
-/** A container of an interface plugin, limited in both directions, in the newest version that both suites support. */
+/**
+ * Returns the configuration of bandwidth for a container, limited in both directions, in the newest version that both
+ * suites support.
+ */
 function bandwidthConfig(netns: string) {
   return {
     cniVersion: "1.0.0",
@@ -22,7 +25,7 @@ function bandwidthConfig(netns: string) {
   }
 }
 
-/** Returns what a suite creates for this many containers, as lines for `ip -batch` and `tc -batch`. */
+/** Returns the limits that a suite creates for this many containers, as lines for `ip -batch` and `tc -batch`. */
 function limitOthers(count: number): { links: string; limits: string } {
   const indexes = Array.from({ length: count }, (_, index) => index)
   const ends = indexes.map((index) => ({ end: `other${index}`, ifb: `bwpother${index}` }))
@@ -36,7 +39,7 @@ function limitOthers(count: number): { links: string; limits: string } {
   return { links: links.join(""), limits: limits.join("") }
 }
 
-/** Times ADD and DEL of one suite on its own host with this many limited containers. */
+/** Starts a contender that times ADD and DEL of one suite on its own host with `count` limited containers. */
 async function startBandwidth(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -55,7 +58,7 @@ async function startBandwidth(suite: Suite, count: number): Promise<Contender> {
   return {
     async round() {
       const containerId = `bench-${++rounds}`
-      await connect(host, pod) // a new one: the Go plugin leaves its qdiscs on the host's end
+      await connect(host, pod) // a new pair in each round, because the Go plugin leaves its qdiscs on the host's end
       const sample = { ADD: await run("ADD", containerId), DEL: await run("DEL", containerId) }
       await host.exec("ip", ["link", "del", "bench0"])
       return sample
@@ -71,10 +74,10 @@ async function connect(host: HostNamespace, pod: ContainerNamespace): Promise<vo
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender on a host with this many limited containers. */
+/** Returns the name of a suite's contender on a host with this many limited containers. */
 export const withLimited = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} limited`
 
-/** Both directions of one container, alone and beside a thousand. */
+/** Returns the scenario of a container that is limited in both directions, alone and beside a thousand others. */
 export function bandwidths(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withLimited(suite.name, count), () => startBandwidth(suite, count)] as const),

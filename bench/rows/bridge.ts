@@ -2,16 +2,18 @@ import type { Scenario } from "../measure.ts"
 import { contendersOf, type Suite } from "../suites.ts"
 import { startNode } from "./node.ts"
 
-/** Other pods on a node: one, and kubelet's default maximum. */
+/** The numbers of other pods on the node: one, and kubelet's default maximum. */
 export const residents = [1, 110] as const
 
-/** A bridge with gateway and host-local addresses, in the newest version that both suites support. */
+/**
+ * Returns the configuration of a bridge with a gateway and host-local, in the newest version that both suites support.
+ */
 export function bridgeConfig(ipMasq: boolean, dataDir: string) {
   const ipam = { type: "host-local", dataDir, ranges: [[{ subnet: "10.88.0.0/16" }]], routes: [{ dst: "0.0.0.0/0" }] }
   return { cniVersion: "1.0.0", name: "bench", type: "bridge", bridge: "bench0", isGateway: true, ipMasq, ipam }
 }
 
-/** A pod's first plugin: bridge with host-local, with and without masquerade. */
+/** Returns the scenarios of a pod's first plugin: bridge with host-local, with and without masquerade. */
 export function bridges(suites: readonly Suite[]): Scenario[] {
   const scenario = (ipMasq: boolean, pods: number): Scenario => ({
     name: `bridge${ipMasq ? "+ipMasq" : ""}+host-local beside ${pods}`,

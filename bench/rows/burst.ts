@@ -4,13 +4,13 @@ import { contendersOf, type Suite } from "../suites.ts"
 import { chainOf } from "./chain.ts"
 import { Node } from "./node.ts"
 
-/** The number of containers that start on a fresh node, and the number at a time. */
+/** The number of containers that start on a new node, and the numbers that start at the same time. */
 export const containers = 60
 export const atATime = [1, 4, 16] as const
 
 /**
- * Returns the duration of a burst with the number of failed containers. The time is scaled to all containers at the
- * rate of the successful ones. Throws if all failed.
+ * Returns the duration of a burst, and the number of failed containers. The duration is scaled to all containers by the
+ * rate of the successful ones. Throws if all containers failed.
  */
 export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])[]): StepSample {
   const failures = chains.flatMap((chain) => chain.at(-1)?.failure ?? [])
@@ -20,7 +20,8 @@ export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])
 }
 
 /**
- * Attaches and detaches all containers on a new node in each round. Nodes stay until the end: removing one takes time.
+ * Starts a contender that attaches and detaches all containers on a new node in each round. Nodes are removed only at
+ * the end, because removing one takes time.
  */
 async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
@@ -49,7 +50,9 @@ async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   }
 }
 
-/** A node after a boot, or during a deployment: many containers, some of them at the same time. */
+/**
+ * Returns the scenarios of a node after a boot or during a deployment: many containers, some of them at the same time.
+ */
 export function bursts(suites: readonly Suite[]): Scenario[] {
   return atATime.map((parallel) => ({
     name: `${containers} containers, ${parallel} at a time,`,

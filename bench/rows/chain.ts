@@ -6,7 +6,7 @@ import { contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig, residents } from "./bridge.ts"
 import { type ChainOf, Node, startNode } from "./node.ts"
 
-/** The chain of a pod: a bridge with masquerade, a sysctl, and this many ports of the host. */
+/** Returns the plugins of a pod: a bridge with masquerade, a sysctl, and this many published ports. */
 export function chainOf(ports: number): ChainOf {
   return (dataDir, pod) => {
     const portMappings = Array.from({ length: ports }, (_, port) => ({
@@ -23,7 +23,7 @@ export function chainOf(ports: number): ChainOf {
   }
 }
 
-/** The lower bound: the chain's changes by one C program, and the start of three processes. */
+/** The contender for the lower bound: one C program makes the chain's changes, and three empty processes start. */
 export const floorName = "kernel floor"
 
 async function startFloor(suites: readonly Suite[]): Promise<Contender> {
@@ -43,7 +43,10 @@ async function startFloor(suites: readonly Suite[]): Promise<Contender> {
   }
 }
 
-/** A pod's whole network: beside one other pod and on a full node with one port, and with twenty. */
+/**
+ * Returns the scenarios of a pod's whole network: with one port beside one other pod and on a full node, and with
+ * twenty ports.
+ */
 export function chains(suites: readonly Suite[]): Scenario[] {
   const scenario = (ports: number, pods: number): Scenario => ({
     name: `chain with ${ports} port${ports === 1 ? "" : "s"} beside ${pods}`,

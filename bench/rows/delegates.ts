@@ -4,7 +4,7 @@ import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig } from "./bridge.ts"
 import { type ChainOf, startNode } from "./node.ts"
 
-/** The place of flanneld's file: nothing outside the host is touched. */
+/** The path of flanneld's file in the host's root. */
 const subnetFile = "/run/cni/subnet.env"
 
 async function writeSubnetFile(host: HostNamespace): Promise<void> {
@@ -12,13 +12,15 @@ async function writeSubnetFile(host: HostNamespace): Promise<void> {
   await Bun.write(host.file(subnetFile), `${keys.join("\n")}\n`)
 }
 
-/** A bridge's interface whose routes sbr moves. Only sbr uses the default route of its gateway. */
+/**
+ * Returns the plugins bridge and sbr. sbr moves the interface's routes, and adds the default route through its gateway.
+ */
 const withSbr: ChainOf = (dataDir) => [
   bridgeConfig(false, dataDir),
   { cniVersion: "1.0.0", name: "bench", type: "sbr" } as { type: string },
 ]
 
-/** The same interface, by flannel. */
+/** Returns flannel, which calls bridge for the same interface. */
 const byFlannel: ChainOf = (dataDir) => [
   {
     cniVersion: "1.0.0",
@@ -30,7 +32,7 @@ const byFlannel: ChainOf = (dataDir) => [
   } as { type: string },
 ]
 
-/** Source-based routing after bridge, and flannel before it. */
+/** Returns the scenarios of sbr after bridge, and of bridge called by flannel. */
 export function delegates(suites: readonly Suite[]): Scenario[] {
   const able = ableTo(suites, "flannel")
   return [

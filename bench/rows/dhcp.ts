@@ -2,14 +2,14 @@ import { HostNamespace, type Job, pluginEnv, Station, startDaemon, waitFor } fro
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** dnsmasq on the bridge, with 200 addresses. */
+/** The command of dnsmasq on the bridge, with 200 addresses. */
 const server = [
   ...["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--no-ping", "--pid-file="],
   ...["--interface=br-dhcp", "--bind-interfaces", "--dhcp-range=10.99.0.50,10.99.0.250,2m", "--dhcp-authoritative"],
   ...["--dhcp-leasefile=/run/cni/leases", "--log-facility=/run/cni/log"],
 ]
 
-/** A suite's daemon, a server, and a container with an interface on the server's bridge. */
+/** Starts a suite's daemon, a DHCP server, and a container with an interface on the server's bridge. */
 async function start(suite: Suite): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -39,7 +39,7 @@ async function start(suite: Suite): Promise<Contender> {
   }
 }
 
-/** A lease of dnsmasq alone: four packets, and each suite's work for them. */
+/** Returns the scenario of a lease by dnsmasq: four packets, and the suite's work for them. */
 export function dhcps(suites: readonly Suite[]): Scenario[] {
   return [{ name: "dhcp", steps: ["ADD", "DEL"], contenders: contendersOf(suites, start), baseline: "Go" }]
 }

@@ -1,14 +1,16 @@
 import type { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Suite } from "../suites.ts"
 
-/** Fills a host with a suite's objects of other containers. One ADD has created tables and chains before. */
+/**
+ * Adds a suite's rules for many simulated containers to a host. An ADD must have created the tables and chains before.
+ */
 export type Filling = (host: HostNamespace, suite: Suite) => Promise<void>
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
 const addressOf = (index: number) => `10.88.${100 + (index >> 8)}.${index & 0xff}`
 const ownerOf = (index: number) => `comment "bench/other-${index}/eth0"`
 
-/** Returns the rules of many containers in the language of either packet filter. */
+/** Returns a function that adds the rules of many containers, by `nft` or by `iptables-restore`. */
 function filling(nftables: (index: number) => string, iptables: { table: string; rules: (index: number) => string }) {
   return (count: number): Filling =>
     async (host, suite) => {
@@ -21,7 +23,7 @@ function filling(nftables: (index: number) => string, iptables: { table: string;
     }
 }
 
-/** Many containers with one port each. */
+/** Adds the rules of containers with one published port each. */
 export const fillPortmap = filling(
   (index) => {
     const [ip, owner] = [addressOf(index), ownerOf(index)]
@@ -43,7 +45,7 @@ add element ip cni_hostports localhost { ${ip} ${owner} }\n`
   },
 )
 
-/** Many masqueraded containers. */
+/** Adds the rules of containers with masquerade. */
 export const fillMasquerade = filling(
   (index) => `add element ip cni_masquerade containers { ${addressOf(index)} ${ownerOf(index)} }
 add element ip cni_masquerade networks_16 { ${addressOf(index)} . 10.88.0.0 ${ownerOf(index)} }\n`,
@@ -70,10 +72,10 @@ const iptablesAllowed = {
 -A CNI-FORWARD -s ${addressOf(index)}/32 -j ACCEPT\n`,
 }
 
-/** Many containers that firewall accepts. */
+/** Adds the rules of containers that the plugin firewall accepts. */
 export const fillFirewall = filling(allowed, iptablesAllowed)
 
-/** Many containers with policy same-bridge, after a first container with this policy. */
+/** Adds the rules of containers with the policy "same-bridge". A first container with this policy must exist. */
 export const fillSameBridge = filling(
   (index) =>
     `${allowed(index)}add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${ownerOf(index)} }\n`,

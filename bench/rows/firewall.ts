@@ -3,10 +3,13 @@ import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 import { fillSameBridge } from "./filling.ts"
 
-/** The number of accepted containers on the host before the measurement. */
+/** The numbers of accepted containers on the host before the measurement. */
 const fillings = [0, 1_000] as const
 
-/** A container of bridge, in the newest version that both suites support, with nerdctl's policy. */
+/**
+ * Returns the configuration of firewall for a container of bridge, with nerdctl's policy, in the newest version that
+ * both suites support.
+ */
 function firewallConfig(netns: string) {
   return {
     cniVersion: "1.0.0",
@@ -21,7 +24,7 @@ function firewallConfig(netns: string) {
   }
 }
 
-/** Times ADD and DEL of one suite on its own host with this many accepted containers. */
+/** Starts a contender that times ADD and DEL of one suite on its own host with `count` accepted containers. */
 async function startFirewall(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -49,10 +52,13 @@ async function startFirewall(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender on a host with this many other containers. */
+/** Returns the name of a suite's contender on a host with this many other containers. */
 export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/** One container with policy same-bridge, alone and beside a thousand: ours by nf_tables, Go's by iptables. */
+/**
+ * Returns the scenario of a container with the policy "same-bridge", alone and beside a thousand others. Our firewall
+ * uses nf_tables, Go's uses iptables.
+ */
 export function firewalls(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withContainers(suite.name, count), () => startFirewall(suite, count)] as const),

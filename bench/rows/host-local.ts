@@ -5,14 +5,14 @@ import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory } from 
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** The number of reservations by others in a pool of 65,000 addresses before the measurement. */
+/** The numbers of addresses that other containers have reserved before the measurement, in a pool of 65,000. */
 const fillings = [0, 1_000, 10_000, 30_000] as const
 const most = 30_000
 
-/** The number of processes and ADDs, as when a node starts its pods. */
+/** The numbers of concurrent processes and of ADDs, as when a node starts its pods. */
 const together = { processes: 8, calls: 100 } as const
 
-/** Starts a suite's host-local on its own store with this many addresses taken. */
+/** Starts a suite's host-local with its own store, in which `taken` addresses are reserved. */
 async function startPool(suite: Suite, taken: number) {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -32,7 +32,7 @@ async function startPool(suite: Suite, taken: number) {
   return { job, store, station: stack.use(Station.open(host)), kept: stack.move() }
 }
 
-/** Writes reservations in the layout that both suites read, as if containers had come one after the other. */
+/** Writes reservations in the layout that both suites read, as if containers had been added one after the other. */
 async function fill(directory: string, taken: number): Promise<void> {
   await mkdir(directory, { recursive: true })
   const address = (index: number) => `10.88.${(index + 2) >> 8}.${(index + 2) & 0xff}`
@@ -54,7 +54,7 @@ async function startOneByOne(suite: Suite, taken: number): Promise<Contender> {
   }
 }
 
-/** Times the first ADD of a node, and the DEL after it: each round begins without a store. */
+/** Starts a contender that times the first ADD on a node and its DEL. Each round begins without a store. */
 async function startFirst(suite: Suite): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, 0)
   return {
@@ -66,7 +66,10 @@ async function startFirst(suite: Suite): Promise<Contender> {
   }
 }
 
-/** Times one ADD after another suite or an operator has changed the store, whose index must be rebuilt. */
+/**
+ * Starts a contender that times an ADD after another suite or an operator has changed the store, so that the index must
+ * be rebuilt.
+ */
 async function startAnew(suite: Suite, taken: number): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, taken)
   let rounds = 0
@@ -97,10 +100,13 @@ async function startTogether(suite: Suite, taken: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender with this many leases. */
+/** Returns the name of a suite's contender with this many leases. */
 export const withLeases = (suite: Suite["name"], taken: number) => `${suite}, ${numbers.format(taken)} leases`
 
-/** Leases one address at a time, and a hundred by eight processes, from increasingly full pools. */
+/**
+ * Returns the scenarios of host-local: one lease, and a hundred leases by eight processes, from pools of increasing
+ * fullness.
+ */
 export function hostLocals(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((taken) => [withLeases(suite.name, taken), () => startOneByOne(suite, taken)] as const),

@@ -3,13 +3,13 @@ import type { Scenario } from "../measure.ts"
 import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { startNode } from "./node.ts"
 
-/** A network without an end on the host, in the newest version that both suites support. */
+/** Returns the configuration of a plugin with host-local, in the newest version that both suites support. */
 function config(type: string, keys: object, dataDir: string) {
   const ipam = { type: "host-local", dataDir, ranges: [[{ subnet: "192.0.2.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
   return { cniVersion: "1.0.0", name: "bench", type, ...keys, ipam }
 }
 
-/** Adds a cable with the host's uplink "up0", and one whose end "dev0" is moved into the container. */
+/** Adds two veth pairs to the host: one for the uplink "up0", and one whose end "dev0" is moved into the container. */
 async function layCables(host: HostNamespace): Promise<void> {
   for (const [end, far] of [
     ["up0", "far0"],
@@ -30,7 +30,10 @@ const kinds: readonly { type: string; keys?: object; needs?: Feature }[] = [
   { type: "tap", needs: "tap" },
 ]
 
-/** Each with host-local, if the kernel supports it. Debian's Go plugins have neither dummy nor tap. */
+/**
+ * Returns a scenario for each interface plugin that the kernel supports, with host-local. Debian's Go plugins include
+ * neither dummy nor tap.
+ */
 export function interfaces(suites: readonly Suite[]): Scenario[] {
   return kinds
     .filter(({ needs }) => needs === undefined || hasFeature(needs))
@@ -47,7 +50,7 @@ export function interfaces(suites: readonly Suite[]): Scenario[] {
     })
 }
 
-/** Returns the features that this kernel lacks, as the reason for missing rows. */
+/** Returns the features that this kernel lacks, which explain missing rows. */
 export function leftOut(): string[] {
   return kinds.flatMap(({ type, needs }) => (needs !== undefined && !hasFeature(needs) ? [type] : []))
 }

@@ -3,14 +3,14 @@ import type { NodeRanges } from "../../ipam/host-local/main.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** The row, and its contenders. */
+/** The names of the row and of its contenders. */
 export const nodeRangesAdd = "node's range, host-local, ADD"
 export const fromConfiguration = "range in the configuration"
 export const fromFile = "range in the agent's file"
 
 const subnet = "10.89.0.0/16"
 
-/** Starts our host-local in a namespace; `ipamOf` returns its keys. */
+/** Starts our host-local on its own host. `ipamOf` returns its configuration keys. */
 async function start(suite: Suite, ipamOf: (host: HostNamespace) => Promise<object>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -43,7 +43,7 @@ async function fileOn(host: HostNamespace): Promise<object> {
   return { rangesFile }
 }
 
-/** The cost of an address from the range file of a Kubernetes node's agent. */
+/** Returns the scenario of an address from the range file of a Kubernetes node's agent. */
 export function nodeRanges(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

@@ -2,17 +2,17 @@ import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory, total 
 import type { Contender } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** The plugins of a pod's network with their configurations; `pod` is 0 for the measured one. */
+/** Returns the plugins of a pod's network with their configurations. `pod` is 0 for the measured pod. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]
 
-/** A pod from its runtime's point of view. */
+/** A pod as its runtime sees it. */
 export interface Pod {
   readonly index: number
   readonly containerId: string
   readonly netns: string
 }
 
-/** A host with the plugins of one suite, and a disk. */
+/** A host with the plugins of one suite, and a directory on disk. */
 export class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly station: Station
@@ -48,14 +48,14 @@ export class Node implements AsyncDisposable {
     return chain.map((plugin, at) => ({ ...this.#call("ADD", plugin, pod), takesResult: at > 0 }))
   }
 
-  /** Returns the calls that detach it, last to first, each with the result of the whole ADD. */
+  /** Returns the calls that detach a pod, in reverse order. Each plugin gets the result of the whole ADD. */
   dels(pod: Pod, result: string): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index).toReversed()
     const prevResult: unknown = JSON.parse(result)
     return chain.map((plugin) => this.#call("DEL", Object.assign(plugin, { prevResult }), pod))
   }
 
-  /** Attaches pods that stay for the lifetime of the node. */
+  /** Attaches pods that stay until the node is disposed of. */
   async populate(pods: number): Promise<void> {
     for (let index = 1; index <= pods; index++) {
       const { path } = await this.host.addContainer()
@@ -74,7 +74,10 @@ export class Node implements AsyncDisposable {
   }
 }
 
-/** Times ADD and DEL of a pod's whole chain on a node with other pods; `setUp` prepares the node for the chain. */
+/**
+ * Starts a contender that times ADD and DEL of a pod's whole chain on a node with other pods. `setUp` prepares the node
+ * for the chain.
+ */
 export async function startNode(
   suite: Suite,
   chainOf: ChainOf,

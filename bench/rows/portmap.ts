@@ -3,10 +3,12 @@ import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 import { fillPortmap } from "./filling.ts"
 
-/** The number of containers with a mapped port on the host before the measurement. */
+/** The numbers of containers with a mapped port on the host before the measurement. */
 const fillings = [1, 1_000] as const
 
-/** A container of an interface plugin, with one port to map, in the newest version that both suites support. */
+/**
+ * Returns the configuration of portmap for a container with one port, in the newest version that both suites support.
+ */
 function portmapConfig(netns: string) {
   return {
     cniVersion: "1.0.0",
@@ -21,7 +23,7 @@ function portmapConfig(netns: string) {
   }
 }
 
-/** Times ADD and DEL of one suite on its own host with this many mapped ports. */
+/** Starts a contender that times ADD and DEL of one suite on its own host with `count` mapped ports. */
 async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -51,10 +53,10 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a suite's contender on a host with this many mappings. */
+/** Returns the name of a suite's contender on a host with this many mappings. */
 export const withMappings = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} mapped`
 
-/** One port of one container, beside one other mapping and beside a thousand. */
+/** Returns the scenario of one port of one container, beside one other mapping and beside a thousand. */
 export function portmaps(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withMappings(suite.name, count), () => startPortmap(suite, count)] as const),

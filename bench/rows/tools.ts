@@ -13,7 +13,7 @@ import type { Suite } from "../suites.ts"
 
 const FLUSHED = "reconcile after nft flush ruleset"
 
-/** The numbers of containers, and the timed commands: a usual full node, and a large one. */
+/** The numbers of containers, and the commands that are timed: a usual full node, and a large one. */
 const nodes = [
   { containers: 110, steps: ["help", "ps"] },
   { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor", "reconcile", FLUSHED] },
@@ -33,7 +33,7 @@ const network = {
   ],
 }
 
-/** Times the commands that read a node, on one that is full. */
+/** Starts a contender that times the commands on a node with this many containers. */
 async function startTools(plugins: string, { containers, steps }: (typeof nodes)[number]): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -63,7 +63,7 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
     ps: tool(["ps"]),
     status: tool(["status", "pods"]),
     trace: tool(["trace", "pods", netns, "--to", "10.22.0.1"]),
-    graph: tool(["graph", "--write", "/dev/null"]), // longer than the station accepts
+    graph: tool(["graph", "--write", "/dev/null"]), // the station does not accept the long output
     doctor: tool(["doctor"]),
     reconcile: tool(["reconcile"]),
     [FLUSHED]: tool(["reconcile"]),
@@ -85,11 +85,14 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
 
 type Step = (typeof nodes)[number]["steps"][number]
 
-/** Attachments that exist only as records of the cache: the time of the engines to read and join them. */
+/**
+ * The number of attachments that exist only as records in the cache. The engines differ in the time to read and join
+ * them.
+ */
 const RECORDS = 2_000
 const recordSteps = ["ps", "doctor", "graph"] as const
 
-/** A record of the runtime's cache, as after ADD. */
+/** Returns a record in the runtime's cache, as after ADD. */
 const recordOf = (index: number) => ({
   kind: "cniCacheV1",
   containerId: `bench-${index}`,
@@ -113,14 +116,16 @@ const recordOf = (index: number) => ({
   },
 })
 
-/** The tool's sources, bundled for Bun. */
+/** Bundles the tool's sources for Bun. Returns the command that runs them. */
 async function bundleForBun(outdir: string): Promise<readonly string[]> {
   const main = join(import.meta.dir, "../../cmd/main.ts")
   await Bun.build({ entrypoints: [main], target: "bun", outdir, naming: "cni.js" })
   return [process.execPath, join(outdir, "cni.js")]
 }
 
-/** Times commands beside thousands of records, on an engine. */
+/**
+ * Starts a contender that times commands beside thousands of records. `commandOf` returns the command for an engine.
+ */
 async function startRecords(commandOf: (directory: string) => Promise<readonly string[]>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -134,7 +139,7 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
   const places = ["--cache-dir", directory.join("cache"), "--conf-dir", directory.path]
   const timed = (...words: readonly string[]) =>
     station.time({
-      // The output is longer than the station accepts. The containers do not exist, so doctor ends with exit code 3.
+      // The station does not accept the long output. The containers do not exist, so doctor ends with exit code 3.
       command: ["/bin/sh", "-c", '"$@" >/dev/null || [ $? = 3 ]', "sh", ...command, ...words, ...places],
       env: programEnv,
       input: "",
@@ -152,7 +157,8 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
 }
 
 /**
- * The commands that an operator runs on a full node, and the native host beside Bun. No other suite has these commands.
+ * Returns the scenarios of commands that an operator runs on a full node, and of the native host compared with Bun. No
+ * other suite has these commands.
  */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")

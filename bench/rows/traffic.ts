@@ -6,19 +6,19 @@ import { bridgeConfig } from "./bridge.ts"
 import { type Filling, fillFirewall, fillMasquerade, fillPortmap } from "./filling.ts"
 import { type ChainOf, Node } from "./node.ts"
 
-/** Mappings of other containers beside the port that is measured. */
+/** The numbers of other containers' mappings beside the measured port. */
 export const mappings = [20, 1_000, 4_000] as const
 
-/** Other containers of a full node with masquerade. */
+/** The number of other masqueraded containers on a full node. */
 const masqueraded = 250
 
-/** The addresses of a cable between the host and a machine outside. */
+/** The addresses at both ends of the link between the host and a machine outside. */
 const cable = { host: "203.0.113.1", outside: "203.0.113.2" } as const
 
-/** The port of the server, and the first published port of the host. */
+/** The server's port, and the first published port of the host. */
 const port = { server: 5000, host: 8080 } as const
 
-/** A pod's network with a published port, with or without firewall before it. */
+/** Returns the plugins of a pod with a published port, with or without firewall. */
 function chainOf(hasFirewall: boolean): ChainOf {
   return (dataDir, pod) => {
     const shared = { cniVersion: "1.0.0", name: "bench" }
@@ -31,24 +31,24 @@ function chainOf(hasFirewall: boolean): ChainOf {
   }
 }
 
-/** Traffic between two ends, as arguments of traffic.c. */
+/** The traffic between two ends, as arguments of traffic.c. */
 interface Traffic {
   readonly what: "connections" | "trips" | "megabytes"
   readonly count: number
   readonly from: "outside" | "pod"
-  /** `port` is the host's, published for the pod. */
+  /** The destination. "port" is the host's port that is published for the pod. */
   readonly to: "port" | "outside" | "neighbour"
 }
 
 const titles = { connections: "connections", trips: "round trips", megabytes: "MB" } as const
 const numbers = new Intl.NumberFormat("en")
 
-/** The name of a step: its amount and its kind. */
+/** Returns the name of a step: the amount and the kind of traffic. */
 const titleOf = ({ what, count }: Traffic) => `${numbers.format(count)} ${titles[what]}`
 
 /**
- * Starts a host of one suite with two pods, many simulated ones, and a machine outside; times one kind of traffic per
- * step.
+ * Starts a host of one suite with two pods, many simulated ones, and a machine outside. Each step times one kind of
+ * traffic.
  */
 async function startPath(suite: Suite, hasFirewall: boolean, fill: Filling, steps: Steps): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
@@ -99,7 +99,7 @@ function named(prefix: string, traffics: readonly Traffic[]): (readonly [string,
   return traffics.map((traffic) => [`${prefix}${titleOf(traffic)}`, traffic])
 }
 
-/** Both directions of a path: latency and throughput. */
+/** Returns the traffic that measures latency and throughput between two ends. */
 const bothDirections = (from: Traffic["from"], to: Traffic["to"]): Traffic[] => [
   { what: "trips", count: 2_000, from, to },
   { what: "megabytes", count: 200, from, to },
@@ -113,7 +113,7 @@ const everyPath = named("pod to pod, ", bothDirections("pod", "neighbour"))
   .concat(named("pod to outside, ", bothDirections("pod", "outside")))
   .concat(named("published port, ", [toPort, ...bothDirections("outside", "port")]))
 
-/** All paths of packets: without firewall, and with it beside many accepted containers. */
+/** The paths of packets: without firewall, and with firewall beside many accepted containers. */
 const paths = [
   { name: "data path,", hasFirewall: false, fill: fillPortmap(20) },
   { name: "data path, firewall beside 20,", hasFirewall: true, fill: fillFirewall(20) },
@@ -125,10 +125,13 @@ export const [publishedRow = ""] = rowsOf(published.name, published.steps)
 export const [masqueradeRow = ""] = rowsOf(masquerade.name, masquerade.steps)
 export const pathRows: readonly string[] = paths.flatMap(({ name }) => rowsOf(name, everyPath))
 
-/** The name of a suite's contender on a host with this many other mappings. */
+/** Returns the name of a suite's contender on a host with this many other mappings. */
 export const besideMappings = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/** The cost of the suites' rules for packets: new connections, round trips and throughput. */
+/**
+ * Returns the scenarios that measure the cost of the suites' rules for packets: new connections, round trips and
+ * throughput.
+ */
 export function traffics(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, steps: Steps, hasFirewall: boolean, fill: Filling): Scenario => ({
     name,

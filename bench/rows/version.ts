@@ -4,7 +4,7 @@ import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
 import { contendersOf, hasPlugin, pluginPath, type Suite } from "../suites.ts"
 
-/** Times `bin` with CNI_COMMAND=VERSION: the start of a process, one line out, its end. */
+/** Starts a contender that times `bin` with CNI_COMMAND=VERSION: the process starts, prints one line and ends. */
 async function startVersion(bin: string, cold = false): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -17,7 +17,10 @@ async function startVersion(bin: string, cold = false): Promise<Contender> {
   }
 }
 
-/** The cost of starting a plugin, and of the first start after a boot, beside a program that does nothing. */
+/**
+ * Returns the scenarios of starting a plugin, also for the first time after a boot, compared with a program that does
+ * nothing.
+ */
 export function versions(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, cold: boolean): Scenario => ({
     name,
@@ -37,7 +40,7 @@ export function versions(suites: readonly Suite[]): Scenario[] {
   return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true), everyPlugin]
 }
 
-/** Times VERSION of all plugins of a suite, one after the other. */
+/** Starts a contender that times VERSION of all plugins of a suite, one after the other. */
 async function startEvery(suite: Suite): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

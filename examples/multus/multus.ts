@@ -1,14 +1,14 @@
 #!/usr/bin/env node
 /**
- * A meta plugin: attaches a container to several networks, each by another plugin. The first of `delegates` creates the
- * runtime's interface, the others `net1`, `net2`, and so on.
+ * A plugin that attaches a container to several networks, each by another plugin. The first of `delegates` creates the
+ * runtime's interface, the others create `net1`, `net2`, and so on.
  *
  *   { "type": "multus", "delegates": [{ "type": "bridge", ... }, { "type": "macvlan", ... }] }
  */
 import type { Call, JsonObject, Result } from "libcni/plugin"
 import { CniError, Code, definePlugin, Failures, runPlugin, Undo } from "libcni/plugin"
 
-/** Reads `delegates`, the configurations of other plugins. Throws code 7; for DEL and GC it omits malformed ones. */
+/** Parses `delegates`, the configurations of other plugins. Throws code 7. DEL and GC omit malformed configurations. */
 function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): JsonObject[] {
   const given = Array.isArray(raw.delegates) ? raw.delegates : []
   const isConfig = (value: unknown): value is JsonObject => typeof (value as JsonObject | null)?.type === "string"
@@ -17,7 +17,7 @@ function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): Js
   throw new CniError(Code.InvalidNetworkConfig, 'Cannot use "delegates": expected a list of configurations with a type')
 }
 
-/** One plugin that is called: its name, its request, and the interface that it makes. */
+/** Returns the call of one plugin: its name, its configuration, and the interface that it creates. */
 function delegation(call: Call, config: JsonObject, index: number): [type: string, stdin: Uint8Array, ifName: string] {
   const { cniVersion, name, attachments } = call.network
   const valid = attachments === undefined ? {} : { "cni.dev/valid-attachments": attachmentsOf(attachments, index) }
@@ -47,11 +47,11 @@ function add(call: Call, delegates: JsonObject[]) {
     }
     return call.answer(all, undo)
   } finally {
-    undo[Symbol.dispose]() // nothing, once the answer is written
+    undo[Symbol.dispose]() // undoes nothing once the answer is written
   }
 }
 
-/** Runs DEL of all delegates, the last first, and reports the failures at the end. */
+/** Runs DEL of all delegates in reverse order, and throws all failures at the end. */
 function del(call: Call, delegates: JsonObject[]): void {
   const failures = new Failures()
   const calls = delegates.map((config, index) => delegation(call, config, index)).reverse()
@@ -59,7 +59,7 @@ function del(call: Call, delegates: JsonObject[]): void {
   failures.throwIfAny()
 }
 
-/** Asks each delegate in turn; the first failure ends the call. */
+/** Runs CHECK, STATUS or GC of each delegate. The first failure ends the call. */
 const ask = (verb: "check" | "status" | "gc") => (call: Call, delegates: JsonObject[]) => {
   for (const [index, config] of delegates.entries()) call.delegate[verb](...delegation(call, config, index))
 }

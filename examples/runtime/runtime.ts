@@ -1,10 +1,10 @@
 /**
- * A container runtime: network namespaces by unshare(1), processes by crun(1), networks by libcni.
+ * A container runtime. It creates network namespaces by unshare(1), processes by crun(1), and networks by libcni.
  *
  *   node runtime.ts run [--network NET] [--publish HOSTPORT:PORT]... -- NAME ROOTFS COMMAND...
  *   node runtime.ts restart NAME      node runtime.ts rm NAME      node runtime.ts ps      node runtime.ts gc
  *
- * CNI_PATH, NETCONFPATH, CNI_CACHE and RUNTIME_DIR say where plugins, networks, results and containers are.
+ * CNI_PATH, NETCONFPATH, CNI_CACHE and RUNTIME_DIR are the directories of plugins, networks, results and containers.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -43,16 +43,18 @@ interface Container {
   readonly name: string
   readonly network: string
   readonly ports: readonly PortMapping[]
-  /** The address that it got. */
+  /** The address that the network assigned. */
   readonly address?: string
-  /** The process that makes it: once that has ended without taking this away, the container was made in part. */
+  /**
+   * The process that is creating the container. If it ended without removing this field, the container is incomplete.
+   */
   readonly maker?: number
 }
 
 const directoryOf = (name: string) => join(containers, name)
 const namespaceOf = (name: string) => join(directoryOf(name), "netns")
 
-/** Runs a program to its end. Its output goes to a file, because its children may outlive it. */
+/** Runs a program and waits for its end. The output goes to a file, because the program's children may keep it open. */
 async function run(program: string, ...args: string[]): Promise<void> {
   const log = join(containers, ".log")
   const child = spawn(program, args, { stdio: ["ignore", "ignore", openSync(log, "w")] })
@@ -62,7 +64,7 @@ async function run(program: string, ...args: string[]): Promise<void> {
 
 const crun = (...args: string[]) => run("crun", `--root=${join(containers, ".crun")}`, ...args)
 
-/** Writes a record atomically: after a crash the file has the new record or the previous one. */
+/** Writes a record atomically: after a crash the file contains the new record or the previous one. */
 function write(container: Container): void {
   const file = join(directoryOf(container.name), "container.json")
   writeFileSync(`${file}.new`, JSON.stringify(container))
@@ -72,13 +74,13 @@ function write(container: Container): void {
 const read = (name: string): Container => JSON.parse(readFileSync(join(directoryOf(name), "container.json"), "utf8"))
 const names = () => (existsSync(containers) ? readdirSync(containers).filter((name) => !name.startsWith(".")) : [])
 
-/** Whether a container is whole, or is being made by a process that lives. */
+/** Reports whether a container is complete, or is being created by a running process. */
 function lives(name: string): boolean {
   try {
     const { maker } = read(name)
     return maker === undefined || existsSync(`/proc/${maker}`)
   } catch {
-    return false // killed before its record was written
+    return false // killed before the record was written
   }
 }
 
@@ -102,7 +104,7 @@ async function detach({ network, ...container }: Container): Promise<void> {
   await delNetwork(runtime, loadNetwork(NETCONFPATH, network), attachmentOf(container))
 }
 
-/** Creates a container. Writes its record first, so that after a kill the next start finds the remains. */
+/** Creates a container. The record is written first, so that the remains can be found if this process is killed. */
 async function make(container: Container, rootfs: string, command: readonly string[]): Promise<void> {
   const { name } = container
   mkdirSync(containers, { recursive: true, mode: 0o700 })
@@ -122,8 +124,8 @@ async function make(container: Container, rootfs: string, command: readonly stri
 }
 
 /**
- * Ends a container's process and starts it again, in its network. Re-creates a network that a reboot or a firewall has
- * damaged.
+ * Stops a container's process and starts it again in its network. Creates the network again if a reboot or a firewall
+ * has damaged it.
  */
 async function restart(name: string): Promise<void> {
   const container = read(name)
@@ -138,7 +140,7 @@ async function restart(name: string): Promise<void> {
   await crun("run", "--detach", "--bundle", directoryOf(name), name)
 }
 
-/** Takes a container away, however much of it there is. */
+/** Removes a container, even if it is incomplete. */
 async function remove(name: string): Promise<void> {
   await crun("delete", "--force", name).catch(() => {})
   if (existsSync(join(directoryOf(name), "container.json"))) await detach(read(name))
@@ -162,7 +164,7 @@ async function collectGarbage(): Promise<void> {
   for (const network of networkNames(NETCONFPATH)) await gcNetwork(runtime, loadNetwork(NETCONFPATH, network), alive)
 }
 
-/** The input of crun: the Open Container Initiative's runtime specification. */
+/** Returns crun's input in the format of the Open Container Initiative's runtime specification. */
 function bundle(name: string, rootfs: string, args: readonly string[]): object {
   const allowed = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SETGID", "CAP_SETUID"]
   const capabilities = { bounding: allowed, effective: allowed, permitted: allowed }
@@ -180,7 +182,7 @@ function bundle(name: string, rootfs: string, args: readonly string[]): object {
   }
 }
 
-/** "8080:80" */
+/** Parses a port mapping such as "8080:80". */
 function portOf(text: string): PortMapping {
   const [hostPort, containerPort] = text.split(":").map(Number)
   if (!hostPort || !containerPort) throw new Error(`"${text}" is no HOSTPORT:PORT`)

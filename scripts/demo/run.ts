@@ -1,6 +1,6 @@
 /**
- * Runs a demo as a program, and undoes its stack in any case. Returns the exit code: 1 without root or after a failure;
- * after SIGINT or SIGTERM the process ends with 130. `command` is the user's npm command.
+ * Runs a demo and disposes of its stack in any case. Returns the exit code, which is 1 without root or after a failure.
+ * After SIGINT or SIGTERM the process ends with 130. `command` is the npm command that the user ran.
  */
 export async function runDemo(command: string, demo: (stack: AsyncDisposableStack) => Promise<void>): Promise<number> {
   if (process.getuid?.() !== 0) {
@@ -20,7 +20,7 @@ export async function runDemo(command: string, demo: (stack: AsyncDisposableStac
     await demo(stack)
     return 0
   } catch (error) {
-    // An interrupt removes the namespaces of the running demo: its errors then mean nothing.
+    // An interrupt removes the namespaces of the running demo, so errors of the demo are then meaningless.
     if (!isInterrupted) console.error(`\n${error instanceof Error ? error.message : error}`)
     return 1
   } finally {

@@ -10,12 +10,12 @@ import {
 const bin = join(import.meta.dir, "../../dist/bin")
 const conflist = Bun.file(join(import.meta.dir, "10-demo.conflist"))
 
-/** The part of a result that the demo shows. */
+/** The fields of a result that the demo shows. */
 export interface Result {
   readonly ips: readonly { readonly address: string }[]
 }
 
-/** The demo's container runtime: it runs the one plugin of the list, and remembers the result of ADD. */
+/** The demo's container runtime. It runs the only plugin of the list, and keeps the result of ADD. */
 export class Runtime implements AsyncDisposable {
   readonly #station: Station
   readonly #results = new Map<ContainerNamespace, Result>()
@@ -32,12 +32,14 @@ export class Runtime implements AsyncDisposable {
     return { result, ms }
   }
 
-  /** Runs CHECK or DEL; returns its duration in milliseconds. */
+  /** Runs CHECK or DEL. Returns the duration in milliseconds. */
   async call(verb: "CHECK" | "DEL", container: ContainerNamespace): Promise<number> {
     return (await this.#call(verb, container)).ms
   }
 
-  /** Calls the plugin once, including process start and end; throws if it fails. */
+  /**
+   * Runs the plugin once, and measures the time from the start of the process to its end. Throws if the plugin fails.
+   */
   async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Outcome> {
     const { plugins, ...network } = await conflist.json()
     const [plugin] = plugins

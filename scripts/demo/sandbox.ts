@@ -1,10 +1,10 @@
 import { type ContainerNamespace, connect, HostNamespace } from "../../integration/lab/mod.ts"
 
-/** The internet's address, and its address for the host; TEST-NET-3, RFC 5737. */
+/** The addresses of the simulated internet and of the host's uplink; TEST-NET-3, RFC 5737. */
 export const internetAddress = "203.0.113.9"
 export const hostAddress = "203.0.113.1"
 
-/** The namespaces of the demo: a host, the internet behind it, and two containers without a network. */
+/** The namespaces of the demo: a host, the internet beyond it, and two containers without a network. */
 export interface Sandbox {
   readonly host: HostNamespace
   readonly internet: ContainerNamespace
@@ -12,7 +12,10 @@ export interface Sandbox {
   readonly b: ContainerNamespace
 }
 
-/** Creates the namespaces. The internet has no route to any container subnet: only a masquerade gets answers. */
+/**
+ * Creates the namespaces. The internet has no route to the containers' subnets, so only masqueraded packets get
+ * replies.
+ */
 export async function makeSandbox(stack: AsyncDisposableStack): Promise<Sandbox> {
   const host = stack.use(await HostNamespace.create("demo"))
   const internet = await host.addContainer("internet")

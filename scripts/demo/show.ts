@@ -5,18 +5,18 @@ export function title(text: string): void {
   console.log(`\n${styleText("bold", text)}`)
 }
 
-/** Prints a proven fact, and the duration of a call. */
+/** Prints a proven fact, and the duration of a call in milliseconds. */
 export function done(text: string, ms?: number): void {
   const time = ms === undefined ? "" : styleText("cyan", `${ms.toFixed(1)} ms`.padStart(10))
   console.log(`${styleText("green", "  ✓")} ${text.padEnd(time === "" ? 0 : 58)}${time}`)
 }
 
-/** Prints an explanation, or a program's output, indented. */
+/** Prints an explanation or a program's output, indented. */
 export function note(text: string): void {
   console.log(styleText("dim", text.replace(/^/gm, "    ")))
 }
 
-/** Throws `text` unless `holds`, else prints it. */
+/** Prints `text` if `holds`, otherwise throws an error with it. */
 export function prove(holds: boolean, text: string): void {
   if (!holds) throw new Error(`This should hold and does not: ${text}`)
   done(text)

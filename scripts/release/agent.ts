@@ -1,6 +1,6 @@
 /**
- * The agent in the image: one executable, and the parts of glibc that its runtime Bun needs. The image has no other
- * library.
+ * Collects the files of the agent in the image: one executable, and the parts of glibc that its runtime Bun needs. The
+ * image has no other library.
  */
 import { createHash } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
@@ -11,13 +11,13 @@ import { cached, root, run, type Target } from "../engine.ts"
 import { textFile } from "./place.ts"
 import type { PlacedFile } from "./stage.ts"
 
-/** The places of glibc's files: the compiler that has them, and the loader, whose path is in the executable. */
+/** The sources of glibc's files: the compiler that has them, and the loader, whose path is in the executable. */
 const glibc = {
   amd64: { compiler: "gcc", loader: "lib64/ld-linux-x86-64.so.2" },
   arm64: { compiler: "aarch64-linux-gnu-gcc", loader: "lib/ld-linux-aarch64.so.1" },
 } as const
 
-/** The libraries that Bun's executable needs, besides the loader; `readelf --dynamic`. */
+/** The libraries that Bun's executable needs besides the loader, as `readelf --dynamic` lists them. */
 const libraries = ["libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0"]
 
 /** Returns the files of the agent for a machine, with the licenses of its parts. */
@@ -34,7 +34,7 @@ export async function agentFiles(target: Target): Promise<PlacedFile[]> {
   }
 }
 
-/** Returns the loader and the libraries that the agent is linked with. */
+/** Returns the loader and the libraries that the agent needs. */
 export async function libraryFiles(target: Target): Promise<PlacedFile[]> {
   const { compiler, loader } = glibc[target.name]
   const find = async (path: string): Promise<PlacedFile> => {
@@ -44,7 +44,7 @@ export async function libraryFiles(target: Target): Promise<PlacedFile[]> {
   return await Promise.all([loader, ...libraries.map((name) => `lib/${name}`)].map(find))
 }
 
-/** Returns the Bun of another machine: npm's package, as pinned in package-lock.json. */
+/** Returns the path of Bun for another machine, from npm's package as pinned in package-lock.json. */
 async function bunFor(target: Target): Promise<string> {
   const name = `@oven/bun-linux-${target.name === "arm64" ? "aarch64" : "x64"}`
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8"))

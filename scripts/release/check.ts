@@ -1,11 +1,11 @@
 /**
- * Whether the checkout is a release: everything that must be true before `npm run dist` makes one that is handed out.
+ * Checks whether the checkout is a release, before `npm run dist` creates the files of one.
  *
- *   npm run release:check                     says what keeps it from being one, or prints the release's text
- *   bun scripts/release/check.ts --tested ID  records that all tests of this commit have passed; .ci/run does it at its end
+ *   npm run release:check                     prints the reasons why it is not one, or the release's text
+ *   bun scripts/release/check.ts --tested ID  records that all tests of this commit passed; .ci/run runs it at its end
  *
- * Tests pass for a tree, whose hash git knows: the record is a ref of git, `refs/tested/TREE`, which points to the commit. It goes
- * to other checkouts by `git fetch REMOTE 'refs/tested/*:refs/tested/*'`.
+ * Tests pass for a tree, whose hash git knows. The record is a ref of git, `refs/tested/TREE`, which points to the
+ * commit. `git fetch REMOTE 'refs/tested/*:refs/tested/*'` copies it to other checkouts.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -20,14 +20,14 @@ async function git(directory: string, ...args: string[]): Promise<string> {
 
 const findWithGit = (directory: string, ...args: string[]) => git(directory, ...args).catch(() => undefined)
 
-/** Returns the section of a version in a changelog, without its heading: the text of the release. */
+/** Returns the section of a version in a changelog, without its heading. It is the text of the release. */
 export function findSection(changelog: string, version: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1)
   const found = sections.find((section) => section.startsWith(`[${version}]`))
   return found?.slice(found.indexOf("\n")).trim()
 }
 
-/** Returns the reasons why a checkout is not a release; empty for one that is. */
+/** Returns the reasons why a checkout is not a release; empty if it is one. */
 export async function findObstacles(directory: string): Promise<string[]> {
   const { version } = JSON.parse(readFileSync(join(directory, "package.json"), "utf8"))
   const changelog = readFileSync(join(directory, "CHANGELOG.md"), "utf8")
@@ -56,8 +56,8 @@ export async function findObstacles(directory: string): Promise<string[]> {
 }
 
 /**
- * Records that the tests of a commit have passed. Throws if the checkout is no longer that commit: these files were not
- * tested.
+ * Records that the tests of a commit passed. Throws if the checkout is at another commit or has changes, because its
+ * files were not tested.
  */
 export async function recordTested(directory: string, tested: string): Promise<void> {
   const { commit, isClean } = await findSource(directory)

@@ -1,7 +1,7 @@
 /**
- * Makes the Debian package of a machine, with Debian's own dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
+ * Creates the Debian package for a machine by Debian's dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
  *
- * It replaces Debian's `containernetworking-plugins`: the plugins are in /usr/lib/cni, which Debian's podman and
+ * It replaces Debian's `containernetworking-plugins`. The plugins are in /usr/lib/cni, which Debian's podman and
  * containerd search, and the units of the dhcp daemon keep their names. It asks no questions, and creates no links in
  * /opt/cni/bin.
  */
@@ -20,7 +20,7 @@ const layout = {
   zsh: "usr/share/zsh/vendor-completions",
 } as const
 
-/** Makes the package of a target's files. */
+/** Creates the package with a target's files. */
 export async function makeDeb(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age } = making
   const version = `${making.version ?? about.packageVersion}-1`
@@ -30,7 +30,7 @@ export async function makeDeb(target: Target, files: readonly StagedFile[], maki
     const content = place(files, layout).flatMap((file) => asDebianHasIt(file, files, debianChangelog(version, age)))
     const all = [...content, overrides]
     layTree(scratch, [...all, ...control(target, version, all)], age)
-    // One thread: with more, the machine determines where xz cuts its blocks.
+    // One thread, because with more the machine determines where xz divides the data into blocks.
     const plain = ["--root-owner-group", "--uniform-compression", "--threads-max=1", "-Zxz"]
     await run(["dpkg-deb", ...plain, "--build", scratch, made], { env: { SOURCE_DATE_EPOCH: String(age) } })
   } finally {
@@ -38,7 +38,10 @@ export async function makeDeb(target: Target, files: readonly StagedFile[], maki
   }
 }
 
-/** Changelogs are compressed; the license file refers to Debian's copy, with the licenses of the parts. */
+/**
+ * Returns a file in Debian's form. Changelogs are compressed. The license file refers to Debian's copy, and contains
+ * the licenses of the parts.
+ */
 function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], changelog: string): PlacedFile[] {
   const at = (name: string) => `${layout.document}/${name}`
   if (file.path === at("NOTICE")) return []
@@ -73,7 +76,7 @@ ${about.name}: diversion-for-unknown-file
 `,
 )
 
-/** The files below DEBIAN. */
+/** Returns the files below DEBIAN. */
 function control(target: Target, version: string, files: readonly PlacedFile[]): PlacedFile[] {
   const directories = new Set(
     files.flatMap(({ path }) => path.split("/").map((_, at, parts) => parts.slice(0, at).join("/"))),
@@ -104,19 +107,19 @@ ${about.description.map(folded).join("\n .\n")}
   return [textFile("DEBIAN/control", fields), textFile("DEBIAN/md5sums", sums.join("")), ...scripts]
 }
 
-/** Folds a paragraph of a description: lines of at most 79 letters, each after a space. */
+/** Wraps a paragraph of a description to lines of at most 79 characters, each after a space. */
 function folded(paragraph: string): string {
   return paragraph.replace(/(.{1,78})(?: |$)/g, " $1\n").trimEnd()
 }
 
 const unitNames = ["cni-dhcp.service", "cni-dhcp.socket"]
-/** Other units. The package enables none. */
+/** The units that the package installs without enabling them. */
 const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"]
 
 /**
- * Debian 12's package of the reference plugins has the units in /lib/systemd/system, which is the same directory as
- * this package's /usr/lib/systemd/system. dpkg removes that package after it has installed our files, and would delete
- * them. The old path is diverted during the removal.
+ * Returns the commands that divert the old package's units during its removal. Debian 12's package of the reference
+ * plugins has them in /lib/systemd/system, which is the same directory as our /usr/lib/systemd/system. dpkg removes
+ * that package after it has installed our files, and would delete ours.
  */
 const divert = (how: "--add" | "--remove") =>
   unitNames.map((name) => {
@@ -128,7 +131,7 @@ const withSystemd = (action: string, then: string) =>
   `if [ "$1" = ${action} ] && [ -z "\${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then\n${then}fi\n`
 const reload = "  systemctl --system daemon-reload || true\n"
 
-/** A running daemon keeps its leases on disk: an upgrade restarts it, and a removal stops it. */
+/** An upgrade restarts a running daemon, which keeps its leases on disk. A removal stops it. */
 const maintainerScripts = {
   preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
   postinst:

@@ -1,8 +1,8 @@
 /**
- * Makes the container image, out of nothing but the release's files, for all machines in one index: an OCI image layout
- * in a tar file, `cni-plugins-image-X.Y.Z.tar`, which `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE`
- * and `ctr images import FILE` read. It has no shell: /opt/cni/bin with the plugins and the tool, the agent with its
- * libraries, and the licenses.
+ * Creates the container image from the release's files only, with all machines in one index: an OCI image layout in a
+ * tar file, `cni-plugins-image-X.Y.Z.tar`. `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE` and `ctr
+ * images import FILE` read it. It contains /opt/cni/bin with the plugins and the tool, the agent with its libraries,
+ * and the licenses, but no shell.
  *
  * OCI image specification 1.1: image-layout.md, image-index.md, manifest.md, config.md, layer.md
  */
@@ -14,13 +14,16 @@ import { run, type Target } from "../engine.ts"
 import { about, compress, textFile } from "./place.ts"
 import { layTree, type Making, type PlacedFile, type StagedFile } from "./stage.ts"
 
-/** The files of an image, by machine. */
+/** The files of the image by machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
-/** The agent's files of an image, by machine. */
+/** The agent's files in the image by machine. */
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
-/** Creates the image in a directory, with files dated `age` seconds after 1970; without the agent if none is given. */
+/**
+ * Creates the image in a directory. The files are dated `age` seconds after 1970. Without `agents` the image has no
+ * agent.
+ */
 export async function makeImage(
   machines: FilesOf,
   { directory, age, version = about.version }: Making,
@@ -79,7 +82,7 @@ const platforms: Readonly<Record<Target["name"], object>> = {
 
 const digestOf = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
 
-/** Returns plugins, and the tool that installs them, side by side; the tool looks for them there. */
+/** Returns the plugins and the tool in one directory, because the tool looks for plugins beside itself. */
 function filesInImage(files: readonly StagedFile[]): PlacedFile[] {
   return files.flatMap((file) => {
     if (file.kind === "plugin" || file.kind === "tool") return [{ ...file, path: `opt/cni/bin/${file.name}` }]
@@ -107,7 +110,7 @@ function configOf(
   }
 }
 
-/** Returns a tar file of a tree: sorted, owned by root, with one modification time. */
+/** Returns a tar file with these files: sorted, owned by root, with one modification time. */
 async function tarOf(files: readonly PlacedFile[], age: number): Promise<Uint8Array> {
   const scratch = mkdtempSync(join(tmpdir(), "cni-image-"))
   try {

@@ -1,4 +1,4 @@
-/** Creates the packages of a release, and the files that list, describe and sum all of its files. */
+/** Creates the packages of a release, and the files with their descriptions and sums. */
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { root } from "../engine.ts"
@@ -10,7 +10,7 @@ import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
 
 /**
- * Makes the package of each kind for each machine, and the image of them all with the agents, in a directory. Returns
+ * Creates a package of each kind for each machine, and the image with all machines and agents, in a directory. Returns
  * their paths.
  */
 export async function makePackages(
@@ -36,8 +36,8 @@ export async function makePackages(
 
 /**
  * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the
- * release, and `SHA256SUMS`, in the directory of these files. Returns the name of each file that belongs to the
- * release. `source` is the state of the sources before anything was built.
+ * release, and `SHA256SUMS`. Returns the names of all files of the release. `source` is the state of the sources before
+ * the build.
  */
 export async function completeRelease(
   archives: readonly string[],
@@ -61,11 +61,11 @@ export async function completeRelease(
   return [...made, provenanceName, sumsName]
 }
 
-/** Returns the source of a build: without a commit if files or the commit changed during the build. */
+/** Returns the source of a build. It has no commit if files or the commit changed during the build. */
 function duringBuild(before: Source, after: Source): Source {
   const isClean = before.isClean && after.isClean && before.commit === after.commit
   return { commit: before.commit, isClean }
 }
 
-/** The file with the sums of all other files of a release. The releaser signs it. */
+/** The name of the file with the sums of all other files of a release. The releaser signs this file. */
 export const sumsName = "SHA256SUMS"

@@ -1,4 +1,4 @@
-/** The places of a release's files in packages, and the common metadata of packages. */
+/** The paths of a release's files in packages, and the metadata that all packages share. */
 import { gzipSync } from "node:zlib"
 import { version } from "../../package.json"
 import { REFERENCE_VERSION } from "../../pkg/skel/mod.ts"
@@ -8,7 +8,9 @@ import type { PlacedFile, StagedFile } from "./stage.ts"
 export const about = {
   name: "cni-plugins",
   version,
-  /** Pre-releases sort before their release in Debian and in RPM: 1.0.0~rc.1 */
+  /**
+   * The version in packages, such as 1.0.0~rc.1: Debian and RPM sort a pre-release before its release only with "~".
+   */
   packageVersion: version.replace("-", "~"),
   licence: "Apache-2.0",
   maintainer: "The maintainers of cni-plugins <maintainers@cni-plugins.example>",
@@ -17,23 +19,23 @@ export const about = {
     "Plugins that containerd, CRI-O, podman, nerdctl and Kubernetes call to attach containers to networks: bridge, ptp, macvlan, ipvlan, vlan, host-device, dummy, tap and loopback; host-local, static and dhcp for addresses; portmap, firewall, bandwidth, tuning, sbr, vrf and flannel.",
     "They take the configurations of the reference plugins and share the files of host-local with these. Each is a static executable that needs no other program and no library.",
   ],
-  /** The distributions' package of the reference plugins, and the version that this one replaces. */
+  /** The distributions' package of the reference plugins, which this one replaces. */
   replaces: "containernetworking-plugins",
   replacedVersion: REFERENCE_VERSION,
 } as const
 
-/** The directories of a package, from the root, without a slash before them. */
+/** The directories in a package, relative to the root and without a slash at the beginning. */
 export interface Layout {
   readonly plugin: string
-  /** systemd's presets lie in the directory with "-preset" behind its name. */
+  /** The directory of units. systemd's presets are in the directory of that name with "-preset" appended. */
   readonly unit: string
   readonly document: string
   readonly zsh: string
 }
 
 /**
- * Returns the places of a release's files in a layout. Manual pages are compressed; units call the executables at their
- * places.
+ * Returns a release's files with their paths in a layout. Manual pages are compressed. Units get the paths of the
+ * executables.
  */
 export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[] {
   return files.map(({ kind, name, mode, bytes }) => {
@@ -44,10 +46,10 @@ export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[
   })
 }
 
-/** Compresses like gzip without a name and a time. */
+/** Compresses data like gzip, without a file name and a time. */
 export const compress = (bytes: string | Uint8Array) => gzipSync(bytes, { level: 9 })
 
-/** A text of a package. */
+/** Returns a text file of a package. */
 export const textFile = (path: string, content: string | Uint8Array): PlacedFile => ({
   path,
   mode: 0o644,
@@ -73,7 +75,7 @@ function directoryOf(kind: StagedFile["kind"], name: string, layout: Layout): st
   }
 }
 
-/** A unit whose executables lie where the layout has them. */
+/** Returns a unit with the paths of the executables in the layout. */
 function callFrom(unit: Uint8Array, layout: Layout): Uint8Array {
   const text = Buffer.from(unit).toString()
   return Buffer.from(text.replaceAll("/opt/cni/bin/", `/${layout.plugin}/`).replaceAll("/usr/local/bin/", "/usr/bin/"))

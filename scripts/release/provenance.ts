@@ -1,8 +1,8 @@
 /**
- * A release's statement about its build: an in-toto statement with SLSA's predicate
- * (https://slsa.dev/spec/v1.0/provenance), and the sums of all files. It claims no more than a maintainer can: that
- * `npm run dist` with these tools, on the maintainer's machine, made these bytes from that commit. No build service
- * stands behind it; another machine with the same tools gets the same bytes.
+ * Describes the build of a release: an in-toto statement with SLSA's predicate (https://slsa.dev/spec/v1.0/provenance),
+ * and the sums of all files. It states only what a maintainer can know: `npm run dist` with these tools, on the
+ * maintainer's machine, made these bytes from that commit. No build service confirms it. Another machine with the same
+ * tools makes the same bytes.
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -10,12 +10,12 @@ import { join } from "node:path"
 import { run } from "../engine.ts"
 import { about } from "./place.ts"
 
-/** The file of the statement, beside the files that it is about. */
+/** The name of the statement's file. */
 export const provenanceName = `${about.name}-v${about.version}.intoto.json`
 
-/** The state of the sources. */
+/** The state of the sources of a build. */
 export interface Source {
-  /** The checked-out commit in hexadecimal digits; `undefined` outside a repository. */
+  /** The checked-out commit in hexadecimal digits; undefined outside a repository. */
   readonly commit: string | undefined
   /** Whether the files are those of the commit. */
   readonly isClean: boolean
@@ -37,13 +37,15 @@ export async function findSource(directory: string): Promise<Source> {
   }
 }
 
-/** The Debian packages whose programs make the files of a release. */
+/** The Debian packages whose programs create the files of a release. */
 const toolPackages = [
   ...["gcc", "gcc-aarch64-linux-gnu", "binutils", "binutils-aarch64-linux-gnu", "musl-dev"],
   ...["tar", "dpkg", "rpm", "squashfs-tools"],
 ]
 
-/** Returns the statement about files of a directory as JSON text; the same for the same files, sources and tools. */
+/**
+ * Returns the statement about files of a directory as JSON text. The same files, sources and tools give the same text.
+ */
 export async function provenanceOf(
   directory: string,
   names: readonly string[],
@@ -77,7 +79,7 @@ export async function provenanceOf(
   return `${JSON.stringify(statement, undefined, 2)}\n`
 }
 
-/** Returns package URLs of installed Debian packages. */
+/** Returns the package URLs of installed Debian packages. */
 async function installed(names: readonly string[]): Promise<string[]> {
   const fields = ["db:Status-Status", "Package", "Version", "Architecture"].map((field) => `\${${field}}`)
   const listed = Buffer.from(await run(["dpkg-query", "--show", `--showformat=${fields.join(" ")}\\n`])).toString()
@@ -88,7 +90,7 @@ async function installed(names: readonly string[]): Promise<string[]> {
   })
 }
 
-/** Returns the sums of files of a directory in the format of `sha256sum --check`. */
+/** Returns the sums of files in a directory in the format of `sha256sum --check`. */
 export function sumsOf(directory: string, names: readonly string[]): string {
   return [...names]
     .sort()

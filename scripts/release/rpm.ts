@@ -1,6 +1,6 @@
 /**
- * Makes the RPM package of a machine, with Debian's own rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. Its plugins lie in
- * /usr/libexec/cni, as those of Fedora's `containernetworking-plugins`, in whose place it is installed.
+ * Creates the RPM package for a machine by Debian's rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. The plugins are in
+ * /usr/libexec/cni, as in Fedora's `containernetworking-plugins`, which this package replaces.
  */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -19,7 +19,7 @@ const layout = {
 /** RPM's names of machines. */
 export const rpmMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86_64", arm64: "aarch64" }
 
-/** Makes the package of a target's files. */
+/** Creates the package with a target's files. */
 export async function makeRpm(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age, version = about.packageVersion } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-rpm-"))
@@ -43,7 +43,7 @@ export async function makeRpm(target: Target, files: readonly StagedFile[], maki
   }
 }
 
-/** Settings that rpmbuild would otherwise take from the machine and the clock. */
+/** Settings that rpmbuild would otherwise derive from the machine and the clock. */
 const sameEverywhere = {
   _buildhost: "localhost",
   use_source_date_epoch_as_buildtime: "1",

@@ -1,7 +1,8 @@
 /**
- * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is an SSH key of the releaser, or its
- * public half, when an agent or a token has the other. Refuses a checkout that is no release, files that differ from
- * their sums, and files of another commit. Leaves `SHA256SUMS.sig` and the text of the release, `RELEASE.md`, in dist.
+ * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is the releaser's SSH key, or its public
+ * half if an agent or a token has the private one. Refuses a checkout that is not a release, files that differ from
+ * their sums, and files of another commit. Writes `SHA256SUMS.sig` and the text of the release, `RELEASE.md`, into
+ * dist.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -11,10 +12,10 @@ import { sumsName } from "./packages.ts"
 import { about } from "./place.ts"
 import { findSource, provenanceName, sumsOf } from "./provenance.ts"
 
-/** The purpose of the signatures: a signature of the same key for another purpose is not valid for a release. */
+/** The purpose of the signatures. A signature of the same key for another purpose is not valid for a release. */
 export const namespace = "cni-plugins-release"
 
-/** Throws if the files of a directory do not match its sums, or were not made from a commit. */
+/** Throws if the files of a directory do not match its sums, or were not built from this commit. */
 export function checkFiles(directory: string, commit: string | undefined): void {
   const list = join(directory, sumsName)
   if (!existsSync(list)) throw new Error(`Cannot sign: "${list}" is missing; npm run dist makes it`)

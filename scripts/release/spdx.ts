@@ -1,9 +1,8 @@
 /**
- * The bill of materials of an archive in SPDX 2.3, with the facts of the CycloneDX one (`sbom.ts`), for tools that read
- * only this.
+ * Converts the bill of materials of an archive from CycloneDX (`sbom.ts`) to SPDX 2.3, for tools that read only SPDX.
  */
 
-/** The used parts of a CycloneDX bill. */
+/** The fields of a CycloneDX bill that are used. */
 interface Bill {
   readonly serialNumber: string
   readonly metadata: {
@@ -23,7 +22,7 @@ interface Component {
   readonly licenses?: readonly { readonly license?: { readonly id?: string }; readonly expression?: string }[]
 }
 
-/** Returns the document as JSON text; the same for the same bill. */
+/** Returns the SPDX document as JSON text. The same bill gives the same text. */
 export function spdxOf(cyclonedx: string, archive: string): string {
   const { serialNumber, metadata, components }: Bill = JSON.parse(cyclonedx)
   const product = metadata.component

@@ -1,6 +1,6 @@
 /**
- * The files of a release for one machine, before each kind of package puts them into its own directories: archive
- * (`dist.ts`), .deb, .rpm, system extension and image are made of the same list.
+ * Collects the files of a release for one machine. Archive (`dist.ts`), .deb, .rpm, system extension and image are
+ * created from the same list, each with its own directories.
  */
 import {
   chmodSync,
@@ -25,7 +25,7 @@ import { notice } from "../notice.ts"
 import { pluginNames, programsOf, toolPrograms } from "../programs.ts"
 
 /**
- * A file of a release. Its name is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni".
+ * A file of a release. `name` is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni".
  */
 export interface StagedFile {
   readonly kind: "plugin" | "tool" | "manual" | "completion" | "unit" | "schema" | "document"
@@ -34,20 +34,20 @@ export interface StagedFile {
   readonly bytes: Uint8Array
 }
 
-/** A file of a package: its path from the root, without a slash before it. */
+/** A file in a package. `path` is relative to the root, without a slash at the beginning. */
 export interface PlacedFile {
   readonly path: string
   readonly mode: number
   readonly bytes: Uint8Array
 }
 
-/** The steps that make a package. */
+/** Options for creating a package. */
 export interface Making {
-  /** The destination path. */
+  /** The directory for the package. */
   readonly directory: string
-  /** The modification time of its files, in seconds since 1970. */
+  /** The modification time of the files, in seconds after 1970. */
   readonly age: number
-  /** The version, in the form of packages; that of the project by default. */
+  /** The version in the form of packages; the project's by default. */
   readonly version?: string
 }
 
@@ -58,13 +58,13 @@ const text = (kind: StagedFile["kind"], name: string, content: string | Uint8Arr
   bytes: Buffer.from(content),
 })
 
-/** The bundles that are compiled into the executables. */
+/** Returns the scripts that are compiled into the executables. */
 export const bundles = async () => [
   await bundle("plugins", await programsOf(...pluginNames)),
   await bundle("tool", toolPrograms),
 ]
 
-/** Builds everything for a target, or only some of the plugins, and returns it. */
+/** Builds and returns all files for a target, or only some of the plugins. */
 export async function stageFiles(target: Target, names: readonly string[] = pluginNames): Promise<StagedFile[]> {
   const read = (name: string) => readFileSync(join(root, name))
   const documents = [
@@ -104,31 +104,31 @@ async function tool(target: Target): Promise<StagedFile> {
   }
 }
 
-/** Returns the manual pages of plugins and tool. The agent's belong to the image. */
+/** Returns the manual pages of the plugins and the tool. The agent's are only in the image. */
 function manual(): StagedFile[] {
   const pages = Object.entries(manualPages()).filter(([name]) => !name.startsWith("man1/cni-agent"))
   return pages.map(([name, page]) => text("manual", name, page))
 }
 
-/** Returns the shells' completion files, with the names that the shells look for. */
+/** Returns the completion files for shells, with the names that the shells expect. */
 function completions(): StagedFile[] {
   const names: Readonly<Record<string, string>> = { bash: "bash/cni", zsh: "zsh/_cni", fish: "fish/cni.fish" }
   return shells.map((shell) => text("completion", names[shell] ?? shell, completionScript("cni", shell) ?? ""))
 }
 
-/** Returns the units of a directory, and systemd's presets for those in packages. */
+/** Returns the units in a directory, and systemd's presets for packages. */
 function units(directory: string, which = /./): StagedFile[] {
   const names = readdirSync(join(root, directory)).filter((name) => which.test(name))
   return names.sort().map((name) => text("unit", name, readFileSync(join(root, directory, name))))
 }
 
-/** The JSON Schemas of lists and plugins, for editors. */
+/** Returns the JSON Schemas of lists and plugins, for editors. */
 function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
 /**
- * Writes files below a directory, `age` seconds after 1970, with directories of mode 0755, independent of the umask.
+ * Writes files below a directory, dated `age` seconds after 1970. Directories have mode 0755, regardless of the umask.
  */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])

@@ -1,6 +1,6 @@
 /**
- * Makes the system extension of a machine, by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. Hosts whose /usr is
- * read-only take it as /var/lib/extensions/cni-plugins.raw: the plugins appear in /usr/lib/cni.
+ * Creates the system extension for a machine by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. It is for hosts
+ * whose /usr is read-only. Installed as /var/lib/extensions/cni-plugins.raw, it adds the plugins to /usr/lib/cni.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -19,14 +19,15 @@ const layout = {
 /** systemd's names of machines. */
 export const systemdMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86-64", arm64: "arm64" }
 
-/** Makes the extension of a target's files. */
+/** Creates the extension with a target's files. */
 export async function makeSysext(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age, version = about.version } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-sysext-"))
   const machine = systemdMachines[target.name]
   const made = join(directory, `${about.name}-${version}-${machine}.raw`)
   try {
-    // Static executables run on every distribution of the right machine. systemd looks for the name of the extension.
+    // Static executables run on every distribution of the same machine. systemd requires a file with the extension's
+    // name.
     const release = `ID=_any\nARCHITECTURE=${machine}\n`
     const named = textFile(`usr/lib/extension-release.d/extension-release.${about.name}`, release)
     layTree(scratch, [...place(files, layout), named], age)

@@ -3,24 +3,24 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { parseTestCases, type TestCase } from "./test-cases.ts"
 
-/** The time limits of one test, and of all tests of one run. */
+/** The time limit of one test, and that of one run with all its tests, in milliseconds. */
 export interface Limits {
   readonly testMs: number
   readonly fileMs: number
 }
 
-/** The result of a `bun test`. */
+/** The result of one run of `bun test`. */
 export interface Attempt {
   readonly cases: readonly TestCase[]
-  /** Undefined if a signal or the time limit ended it. */
+  /** Undefined if a signal or the time limit ended the run. */
   readonly exitCode: number | undefined
   readonly output: string
   readonly seconds: number
-  /** The processor time of all its programs. */
+  /** The CPU time of all processes of the run. */
   readonly cpuSeconds: number
 }
 
-/** Runs test files with one `bun test`; `report` is the path for its report. */
+/** Runs test files with one `bun test`. `report` is the path for its JUnit report. */
 export async function attempt(
   cwd: string,
   report: string,
@@ -29,7 +29,7 @@ export async function attempt(
 ): Promise<Attempt> {
   const options = [`--timeout=${testMs}`, "--reporter=junit", `--reporter-outfile=${report}`]
   const begun = performance.now()
-  // One file for both streams keeps their order.
+  // Both streams go to one file, which keeps their order.
   const printed = openSync(`${report}.log`, "w")
   const child = Bun.spawn([process.execPath, "test", ...options, ...files], {
     cwd,
@@ -54,18 +54,18 @@ export function count(cases: readonly TestCase[], state: TestCase["state"]): num
   return cases.filter((each) => each.state === state).length
 }
 
-/** Whether everything passed: a skipped test counts as failed. */
+/** Reports whether every test passed. A skipped test counts as failed. */
 export function isGood({ cases, exitCode }: Attempt): boolean {
   return exitCode === 0 && cases.every(({ state }) => state === "passed")
 }
 
-/** Returns the number of failures; at least one if the run did not end well. */
+/** Returns the number of failures. It is at least one if the run did not end normally. */
 export function failuresOf(one: Attempt): number {
   const failed = count(one.cases, "failed") + count(one.cases, "skipped")
   return isGood(one) ? 0 : Math.max(failed, 1)
 }
 
-/** Returns the reason of a failure in one line, and the output of each failed test. */
+/** Returns the reason for a failure in one line, and the output of each failed test. */
 export function explain(title: string, one: Attempt): string[] {
   const [failed, skipped] = [count(one.cases, "failed"), count(one.cases, "skipped")]
   const why = [
@@ -74,7 +74,7 @@ export function explain(title: string, one: Attempt): string[] {
   ]
   const ended = one.exitCode === undefined ? "a timeout or a signal" : `exit code ${one.exitCode}`
   const failures = failedTests(one.output)
-  // The last output of a run that died helps more than nothing.
+  // If the run crashed, its last output is better than none.
   const last = failures.length === 0 ? [one.output.split("\n").slice(-60).join("\n")] : failures
   return [`${title}: ${why.join(", ") || `ended with ${ended}`}`, ...last]
 }
@@ -91,14 +91,14 @@ function failedTests(output: string): string[] {
   return failures
 }
 
-/** Returns the files to run again: those with a test that did not pass, or all if no test is named. */
+/** Returns the files to run again: those with a test that did not pass, or all if the report names no test. */
 export function filesToRepeat(files: readonly string[], { cases }: Attempt): string[] {
   const bad = new Set(cases.filter(({ state }) => state !== "passed").map(({ file }) => file))
   const named = files.filter((file) => bad.has(join(file)))
   return named.length > 0 ? named : [...files]
 }
 
-/** Returns the first attempt with the results of a second one for some of its files. */
+/** Returns the first attempt with some files' results replaced by those of a second one. */
 export function mended(first: Attempt, repeated: readonly string[], second: Attempt): Attempt {
   const isRepeated = ({ file }: TestCase) => repeated.some((each) => join(each) === file)
   const kept = first.cases.filter((each) => !isRepeated(each))

@@ -1,13 +1,13 @@
 import { type Conformance, filesOf, type Judgement, type Verdict } from "./conformance.ts"
 
-/** Formats one line for all: `conformance: 240 of 250 statements hold, 7 differ on purpose, 3 do not apply`. */
+/** Formats the summary: `conformance: 240 of 250 statements hold, 7 differ on purpose, 3 do not apply`. */
 export function summaryOf({ judgements }: Conformance): string {
   return `conformance: ${countsOf(judgements, "statements hold")}`
 }
 
 /**
- * Formats the report for humans: per subject the number of statements that hold, then each of them with its tests; at
- * the end those that differ on purpose, with the reasons.
+ * Formats the report for people. Each subject has the number of statements that hold, and each statement with its
+ * tests. At the end are those that differ on purpose, with the reasons.
  */
 export function formatReport({ judgements }: Conformance): string {
   const [different, others] = [judgements.filter(isDifferent), judgements.filter((one) => !isDifferent(one))]
@@ -20,7 +20,7 @@ export function formatReport({ judgements }: Conformance): string {
   return sections.map((lines) => `${lines.join("\n")}\n`).join("\n")
 }
 
-/** The report for programs. */
+/** Returns the report for programs. */
 export function jsonReport({ judgements, errors }: Conformance): object {
   return {
     ...tally(judgements),
@@ -60,7 +60,7 @@ function formatJudgement({ statement, verdict, tests }: Judgement): string {
   return `${marks[verdict]} ${String(statement.number).padStart(3)}  ${statement.text}\n       ${under[verdict]}`
 }
 
-/** Formats a statement that does not hold on purpose: the difference, and the tests that show it. */
+/** Formats a statement that differs on purpose: the difference, and the tests that show it. */
 function formatDifference(judgement: Judgement): string {
   const shown = judgement.tests.map((test) => `       ${test.file}: ${titleOf(test)}`)
   return [formatJudgement(judgement), ...shown].join("\n")

@@ -3,8 +3,8 @@ import type { Statement, StatementList } from "./statements.ts"
 import type { TestCase } from "./test-cases.ts"
 
 /**
- * A statement holds if at least one test carries its number, and all of those passed. One that is marked as different
- * never holds: it differs on purpose if such tests show the replacement.
+ * The verdict on a statement. It holds if at least one test has its number, and all such tests passed. If the suite
+ * differs on purpose, the verdict is "differs" when such tests pass.
  */
 export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 
@@ -12,11 +12,11 @@ export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not app
 export interface Judgement {
   readonly statement: Statement
   readonly verdict: Verdict
-  /** The tests that carry its number. */
+  /** The tests that have the statement's number. */
   readonly tests: readonly TestCase[]
 }
 
-/** The results of all statements, and the faults of the list and of the numbers in titles. */
+/** The results for all statements, and errors in the list and in the numbers of test titles. */
 export interface Conformance {
   readonly judgements: readonly Judgement[]
   readonly errors: readonly string[]
@@ -56,12 +56,12 @@ function verdictOf({ notHere, differs }: Statement, tests: readonly TestCase[]):
   return differs === undefined ? "holds" : "differs"
 }
 
-/** The files of some tests, each once. */
+/** Returns the files of tests without duplicates. */
 export function filesOf(tests: readonly TestCase[]): string {
   return [...new Set(tests.map(({ file }) => file))].join(", ")
 }
 
-/** Returns one sentence for each error, and for each statement without a test that proves it or its difference. */
+/** Returns one sentence for each error, and for each statement that no test proves. */
 export function failuresOf({ judgements, errors }: Conformance): string[] {
   return [...errors, ...judgements.flatMap(failureOf)]
 }

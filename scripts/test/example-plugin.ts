@@ -1,25 +1,28 @@
-/** The example plugin of CONTRIBUTING, made by following its steps literally. */
+/** Creates the example plugin of CONTRIBUTING by following its steps literally. */
 import { execFileSync } from "node:child_process"
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 
 const root = join(import.meta.dir, "../..")
 
-/** A block of CONTRIBUTING: a new file, or lines that are added to a file or replaced in it. */
+/** A code block of CONTRIBUTING: a new file, or lines that are added to a file or replaced in it. */
 interface Step {
   readonly file: string
   readonly isNew: boolean
   readonly text: string
 }
 
-/** The steps in their order. */
+/** Returns the steps in their order. */
 export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "utf8")): Step[] {
   return [...page.matchAll(/^```(?:diff|\w+ (new)) (\S+)\n(.*?)\n```$/gms)].map(([, isNew, file = "", text = ""]) => {
     return { file, isNew: isNew !== undefined, text }
   })
 }
 
-/** Returns a file after a step: lines that begin with a blank or "-" exist before, those with a blank or "+" after. */
+/**
+ * Returns a file after a step. Lines that begin with a blank or "-" exist before it, those with a blank or "+" after
+ * it.
+ */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)
@@ -33,7 +36,7 @@ export function applyStep(before: string, { file, text }: Step): string {
   return before.replace(old, () => next)
 }
 
-/** Copies the project into a directory and does all steps there. */
+/** Copies the project into a directory and applies all steps there. */
 export function makeExamplePlugin(directory: string): void {
   for (const file of execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0"))
     if (file !== "") cpSync(join(root, file), join(directory, file))

@@ -15,21 +15,21 @@ import {
 } from "./attempt.ts"
 import type { TestCase } from "./test-cases.ts"
 
-/** The directory of a runner. */
+/** The paths and options of a runner. */
 export interface Place {
-  /** The directory that programs run in. */
+  /** The working directory of programs. */
   readonly root: string
-  /** An empty directory for the reports of `bun test`. */
+  /** An empty directory for the JUnit reports. */
   readonly reports: string
-  /** The file of the tests' output. */
+  /** The path of the log with the tests' output. */
   readonly log: string
-  /** The stream for the lines about each step: stdout or stderr. */
+  /** The stream for lines about steps: 1 is stdout, 2 is stderr. */
   readonly show?: 1 | 2
-  /** Whether a file that failed runs once more, alone; it is reported as flaky if it passes then. */
+  /** Whether a failed file runs once more, alone. If it passes then, it is reported as flaky. */
   readonly retry?: boolean
 }
 
-/** Files that failed at first. */
+/** Test files that failed at first. */
 interface Doubtful {
   readonly title: string
   readonly files: readonly string[]
@@ -37,14 +37,15 @@ interface Doubtful {
   readonly first: Attempt
 }
 
-/** More failed files than this are no accident: none of them runs again. */
+/** If more files than this failed, none runs again: so many failures are not chance. */
 const mostDoubtful = 10
 
-/** The length of the final lists of the slowest files, and of those with the most processor time. */
+/** The number of files in the final lists of those that took the most time and the most CPU time. */
 const slowest = 20
 
 /**
- * Runs the steps of a test run, prints a line with the outcome of each, and counts. The log has the output of tests.
+ * Runs the steps of a test run, prints a line with the outcome of each, and counts failures. The tests' output goes to
+ * the log.
  */
 export class Runner {
   readonly #place: Place
@@ -52,7 +53,7 @@ export class Runner {
   readonly #flaky: string[] = []
   readonly #testCases: TestCase[] = []
   readonly #times: { title: string; seconds: number; cpuSeconds: number }[] = []
-  /** The number of tests that were skipped for want of a feature of the kernel. */
+  /** The number of tests that were skipped because the kernel lacks a feature, by feature. */
   readonly #leftOut = new Map<string, number>()
   readonly #summary: string[] = []
   #failed = 0
@@ -67,7 +68,9 @@ export class Runner {
     return this.#testCases
   }
 
-  /** Runs a program, and shows its output; any exit code but 0 counts as one failure. Returns whether it succeeded. */
+  /**
+   * Runs a program and shows its output. Any exit code except 0 counts as one failure. Returns whether it succeeded.
+   */
   async step(title: string, command: readonly string[], limitMs = 1_800_000): Promise<boolean> {
     const { root, show = 1 } = this.#place
     const [file = "", ...args] = command
@@ -86,8 +89,8 @@ export class Runner {
   }
 
   /**
-   * Runs each group of test files with a `bun test` of its own, `lanes` of them at a time: a test in namespaces waits for
-   * the kernel more than it computes.
+   * Runs each group of test files with its own `bun test`, `lanes` of them at the same time. A test in namespaces waits
+   * for the kernel most of the time.
    */
   async tests(groups: readonly (readonly string[])[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...groups]
@@ -107,19 +110,19 @@ export class Runner {
     await this.#settle(doubtful)
   }
 
-  /** Adds a line before the last one. */
+  /** Adds a line that is printed before the last one. */
   summarize(line: string): void {
     this.#summary.push(line)
   }
 
-  /** Counts one failure outside tests, and prints its reason. */
+  /** Counts one failure that is not a test, and prints its reason. */
   fail(reason: string): void {
     this.#failed++
     this.#failures.push(reason)
   }
 
   /**
-   * Prints the times, the failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for
+   * Prints the times, the failures, and the last line. Returns the exit code, 0 only if tests ran and none failed for
    * good.
    */
   finish(): number {
@@ -143,8 +146,8 @@ export class Runner {
   }
 
   /**
-   * Counts failures. With `retry` each file runs once more, alone, and both results are reported: only a second failure
-   * counts.
+   * Counts failures. With `retry` each failed file runs once more, alone, and both results are reported. Only a second
+   * failure counts.
    */
   async #settle(doubtful: readonly Doubtful[]): Promise<void> {
     const mayRetry = this.#place.retry === true && doubtful.length <= mostDoubtful
@@ -208,7 +211,7 @@ function lineOf(title: string, one: Attempt): string {
   return `${title}: ${count(one.cases, "passed")} passed${failed}, ${one.seconds.toFixed(1)} s, ${one.cpuSeconds.toFixed(1)} s of a processor`
 }
 
-/** Creates an empty log, even if root has created the previous one. */
+/** Creates an empty log, even if root created the previous one. */
 export async function emptyLog(log: string): Promise<void> {
   await mkdir(dirname(log), { recursive: true })
   await rm(log, { force: true })

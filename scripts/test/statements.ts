@@ -1,26 +1,29 @@
-/** One row of scripts/test/statements.txt. */
+/** A row of scripts/test/statements.txt. */
 export interface Statement {
   readonly number: number
-  /** The heading above it. */
+  /** The heading above the row. */
   readonly subject: string
   readonly text: string
-  /** The first version of the specification with it; `+` marks text that was added after that version's release. */
+  /**
+   * The first version of the specification with the statement. `+` means that the text was added after the version's
+   * release.
+   */
   readonly since: string
   /** The source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
   readonly source: string
-  /** Why it cannot apply to these plugins, when it cannot. */
+  /** Why the statement cannot apply to these plugins, if so. */
   readonly notHere?: string
-  /** The replacement and its reason, if the suite differs on purpose. */
+  /** The different behavior and its reason, if the suite differs on purpose. */
   readonly differs?: string
 }
 
-/** The statements of a document, and its errors, one sentence each. */
+/** The statements of a document. `errors` are sentences about malformed rows. */
 export interface StatementList {
   readonly statements: readonly Statement[]
   readonly errors: readonly string[]
 }
 
-/** Reads the tables of scripts/test/statements.txt. The numbers must be 1, 2, 3, … in this order. */
+/** Parses the tables of scripts/test/statements.txt. The numbers must be 1, 2, 3, … in this order. */
 export function parseStatements(markdown: string): StatementList {
   const statements: Statement[] = []
   const errors: string[] = []

@@ -1,14 +1,14 @@
 /** The outcome of one test. */
 export interface TestCase {
-  /** The titles of the `describe`s around it, outermost first, and then its own. */
+  /** The titles of the enclosing `describe`s, outermost first, then the test's own title. */
   readonly titles: readonly string[]
   readonly file: string
   readonly state: "passed" | "failed" | "skipped"
 }
 
 /**
- * Reads the tests from a JUnit report as `bun test` writes it: one `<testsuite>` for each file, one more inside it for
- * each `describe`. (`classname` has these titles too, but inside out and joined by a text that they may contain.)
+ * Parses the tests in a JUnit report of `bun test`. It has one `<testsuite>` per file, and a nested one per `describe`.
+ * (`classname` has these titles too, but innermost first, and joined by a text that titles may contain.)
  */
 export function parseTestCases(junit: string): TestCase[] {
   const cases: { titles: string[]; file: string; state: TestCase["state"] }[] = []
@@ -28,7 +28,7 @@ export function parseTestCases(junit: string): TestCase[] {
   return cases
 }
 
-/** Tags: `<` and `>` in texts and attributes are entities. */
+/** Matches tags. In texts and attributes, `<` and `>` are entities. */
 const elements = /<(\/?)(testsuite|testcase|failure|error|skipped)\b([^>]*?)(\/?)>/g
 
 function attribute(attributes: string, name: string): string {

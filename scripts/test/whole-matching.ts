@@ -1,9 +1,10 @@
 /**
- * Loaded before every test, by bunfig.toml: `toMatchObject` refuses what it does not compare whole.
+ * Makes `toMatchObject` refuse values that it would compare only in part. bunfig.toml loads this file before every
+ * test.
  *
- * It ignores additional keys of objects, which is its purpose. But Bun treats a Uint8Array, a Map or a Set like any
- * object, so an empty one matches any other, and a Date, a RegExp or an Error matches any other. Compare an object with
- * such a value by `toEqual`, or compare the value by a separate `expect`.
+ * The matcher ignores additional keys of objects, which is its purpose. But Bun treats a Uint8Array, a Map or a Set
+ * like any object, so an empty one matches any other. A Date, a RegExp or an Error also matches any other. Compare an
+ * object with such a value by `toEqual`, or compare the value by its own `expect`.
  */
 import { expect } from "bun:test"
 
@@ -22,7 +23,7 @@ matchers.toMatchObject = function toMatchObject(expected) {
     return matchObject.call(this, expected)
   }
   const received = receivedBy(this)
-  // With `resolves` and `rejects` it is the promise that has been received.
+  // With `resolves` and `rejects`, the received value is the promise.
   return received instanceof Promise ? received.then(compare, compare) : compare(received)
 }
 
@@ -34,13 +35,14 @@ function receivedBy(matchers: Matchers): unknown {
       return true
     })
   } catch {
-    // `expect(…).not` has told the value all the same.
+    // `expect(…).not` has already read the value.
   }
   return value
 }
 
 /**
- * Describes a value that `toMatchObject` would compare only in part, and its replacement; `undefined` if there is none.
+ * Describes a value that `toMatchObject` would compare only in part, and how to compare it instead. Returns undefined
+ * if every value is compared whole.
  */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined
@@ -58,13 +60,14 @@ export function partlyCompared(expected: unknown, received: unknown, path: strin
   return undefined
 }
 
-/** `expect.any(Number)` and its like compare by a rule of their own. */
+/** Reports whether a value is a matcher such as `expect.any(Number)`, which compares by its own rule. */
 function isMatcher(value: object): boolean {
   return /^\[object Expect/.test(Object.prototype.toString.call(value))
 }
 
 /**
- * The kind of a value whose content is not among its keys. An expected value must be plain, a received one does not.
+ * Returns the kind of a value whose content is not in its keys, such as "Map". Only an expected value must be a plain
+ * object.
  */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined

@@ -1,4 +1,4 @@
-// CoreDNS with the plugins that a cluster needs. Its own main package also links the SDKs of clouds.
+// CoreDNS with the plugins that a cluster needs. CoreDNS's own main package also links the SDKs of cloud providers.
 package main
 
 import (

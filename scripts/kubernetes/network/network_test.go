@@ -1,5 +1,5 @@
-// The tests of [sig-network] of Kubernetes' e2e suite alone: without the other groups, whose cloud providers take long
-// to compile, and without its set-up, which waits for pods that this cluster does not have.
+// Runs the tests of [sig-network] of Kubernetes' e2e suite. It omits the other groups, whose cloud providers take long
+// to compile, and the suite's setup, which waits for pods that this cluster does not have.
 package network
 
 import (
