@@ -10,7 +10,7 @@ test("a burst's time is for all containers at the rate of those that did not fai
   expect(ofSuccesses(sample, whole)).toEqual({ ...sample, failed: 0 })
   const third = whole.map((chain, at) => (at % 3 === 0 ? [good, bad] : chain))
   expect(ofSuccesses(sample, third)).toEqual({ ...sample, ms: 1_350, failed: 20 })
-  // DELs are only of those that were attached.
+  // Only attached containers get DEL.
   expect(ofSuccesses(sample, whole.slice(0, 40))).toEqual({ ...sample, ms: 1_350, failed: 0 })
 })
 

@@ -22,7 +22,7 @@ test("no times have no summary", () => {
 })
 
 describe("the interval of a ratio", () => {
-  /** Returns the same times on each call. They lie within `spread` of `middle`. */
+  /** Returns times that differ from `middle` by at most `spread`, the same at each call. */
   const about = (middle: number, spread: number, count: number, step = 7) =>
     Array.from({ length: count }, (_, at) => middle * (1 + spread * (((at * step) % 11) / 5 - 1)))
 

@@ -6,7 +6,8 @@ import { bundle, encodePositions } from "./bundle.ts"
 import { programsOf } from "./programs.ts"
 
 /**
- * A hand-made map, ECMA-426: for each generated line [column, file, source line, source column], all counted from 0.
+ * Encodes a source map, ECMA-426. Each part of a generated line is [column, file, source line, source column], counted
+ * from 0.
  */
 function mappings(lines: readonly (readonly [number, number, number, number])[][]): string {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -43,7 +44,7 @@ describe("the source of each line of a script", () => {
       [],
       [[2, 0, 9, 0]],
       [
-        [0, 0, 9, 8], // the line before goes on, up to the first word
+        [0, 0, 9, 8], // the previous line extends to the first word
         [4, 0, 10, 2],
         [8, 0, 8, 4],
       ],
@@ -59,8 +60,8 @@ describe("the source of each line of a script", () => {
   test.each([
     [2, 3, "pkg/a.ts:10"],
     [3, 5, "pkg/a.ts:11"], // "two"
-    [3, 8, "pkg/a.ts:11"], // its parenthesis
-    [3, 9, "pkg/a.ts:9"], // "three" stands somewhere else in the source
+    [3, 8, "pkg/a.ts:11"], // the parenthesis after "two"
+    [3, 9, "pkg/a.ts:9"], // "three" is on another line of the source
     [5, 3, "pkg/b.ts:2000"],
     [6, 3, "pkg/b.ts:4"],
     [8, 3, "pkg/a.ts:20"],
@@ -96,7 +97,7 @@ test("all plugins' table is small and knows the line of each function that is ca
   expect(compared).toBeGreaterThan(300)
 })
 
-/** The plugins that are in a plugin's file, each by the module that its definition is in. */
+/** Returns the plugins in an executable for a plugin, each with the module of its definition. */
 async function pluginsIn(name: string): Promise<string[]> {
   const { positions } = await bundle("plugins", await programsOf(name))
   const files = positions.split("\n")[1] ?? ""

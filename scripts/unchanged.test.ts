@@ -20,7 +20,7 @@ const names = ["bin", "cni"]
 test("what was built from the same files is unchanged, with further files in the directory of the build, too", async () => {
   await using place = await checkout()
   const inputs = await inputsOf(place.path)
-  expect(isUnchanged(place.join("dist"), names, inputs)).toBe(false) // nothing is noted
+  expect(isUnchanged(place.join("dist"), names, inputs)).toBe(false) // no build is recorded
   noteBuild(place.join("dist"), names, inputs)
   await writeFile(place.join("dist/test.log"), "")
   expect(isUnchanged(place.join("dist"), names, await inputsOf(place.path))).toBe(true)

@@ -7,7 +7,7 @@ import { pinnedEngine, pinnedMusl, requireVendored } from "./sources.ts"
 
 const project = join(import.meta.dir, "..")
 
-/** A directory that is deleted at the end of its scope. */
+/** Creates a directory that is deleted at the end of its scope. */
 function scratch() {
   const path = mkdtempSync(join(tmpdir(), "cni-vendor-"))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
@@ -42,7 +42,7 @@ describe.each([
   })
 })
 
-/** A project that needs one npm package, and a vendored directory that has it. */
+/** Creates a project that needs one npm package, and a vendored directory with that package. */
 function smallProject(directory: string): { vendored: string; archive: string } {
   const locked = { version: "1.0.0", integrity: `sha512-${hash("sha512", "archive", "base64")}` }
   write(directory, "package.json", `{ "type": "module" }`)
@@ -54,7 +54,7 @@ function smallProject(directory: string): { vendored: string; archive: string } 
   return { vendored: join(directory, "vendored"), archive }
 }
 
-/** Runs the set-up of that project with an npm that only prints its arguments. */
+/** Runs the set-up of that project with a fake npm that prints its arguments. */
 function setUp(directory: string, vendored: string) {
   const npm = write(
     directory,

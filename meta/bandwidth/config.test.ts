@@ -41,7 +41,7 @@ describe("limits", () => {
     }
   })
 
-  // the bounds are upstream's
+  // The bounds are upstream's.
   test("have bursts of up to 4 GiB minus 2 bytes", () => {
     expect(read({ ingressRate: 8, ingressBurst: (2 ** 32 - 2) * 8 }).ingress?.burst).toBe(2 ** 32 - 2)
     expect(refused({ ingressRate: 8, ingressBurst: 2 ** 35 })).toContain("burst cannot be more than 4GB")
@@ -65,7 +65,7 @@ describe("limits", () => {
     [{ egressRate: "15Mbps" }, 'found "15Mbps"'],
     [{ ingressRate: JSON.rawJSON("18446744073709551616") }, "found 18446744073709551616"],
     [{ runtimeConfig: { bandwidth: { ingressRate: "x" } } }, 'Cannot use "runtimeConfig.bandwidth.ingressRate"'],
-    // A wrong limit at the top is not replaced by a right one of the runtime.
+    // A valid limit of the runtime does not replace an invalid one at the top.
     [{ ingressBurst: 8, runtimeConfig: { bandwidth: { ingressRate: 8 } } }, "rate must also be set"],
     [{ shapeIn: "pod" }, 'Cannot use "shapeIn": expected "host" or "container", found "pod"'],
     [
@@ -107,7 +107,7 @@ describe("subnets", () => {
     expect(read({ unshapedSubnets: [] }).subnets).toBeUndefined()
   })
 
-  // The keys are those of `u32 match ip src 10.1.0.0/16` and `match ip6 dst fd00:1::/56`, see
+  // The keys equal those of `u32 match ip src 10.1.0.0/16` and `match ip6 dst fd00:1::/56`, see
   // pkg/netlink/filters.test.ts.
   test("become filters for the peer's address, to the class that is not the default one", () => {
     const limit = { rate: 1, burst: 1 }
@@ -143,7 +143,7 @@ describe("subnets", () => {
   })
 })
 
-// upstream's plugin and its tests: "cni-plugin-bandwidth-test" and "dummy", "tnet" and "cid1"
+// From upstream's plugin and its tests: "cni-plugin-bandwidth-test" and "dummy", "tnet" and "cid1".
 test("the device has upstream's name, or one of the interface's own", () => {
   const names = (network: string, containerId: string, ifName = "eth0") => ifbOwner({ network, containerId, ifName })
   expect(names("cni-plugin-bandwidth-test", "dummy").upstreamName).toBe("bwpa8eda89404b7")

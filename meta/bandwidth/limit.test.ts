@@ -20,7 +20,7 @@ const asQdisc = (limit: Limit): Qdisc => ({
 })
 
 describe("a limit", () => {
-  // What upstream's plugin 1.1.1 and its tests say of these: rate in bytes, then limit, buffer
+  // The figures of upstream's plugin 1.1.1 and its tests: rate in bytes, then limit and buffer.
   test.each([
     [{ rate: 1_000_000, burst: 100_000 }, 125_000, 1_562_500],
     [{ rate: 1, burst: 1 }, 1, 15_625_000],
@@ -31,7 +31,7 @@ describe("a limit", () => {
     expect(tbfOptions(limit).burst).toBeUndefined()
   })
 
-  // 40 Mbit at 8 kbit/s: with 32 bits of ticks it became 155 276 bytes (KW-BW3)
+  // 40 Mbit at 8 kbit/s: with ticks of 32 bits the burst became 155 276 bytes (KW-BW3).
   test("whose burst takes more ticks than 32 bits hold has it in bytes", () => {
     const limit = { rate: 1000, burst: 5_000_000 }
     expect(tbfOptions(limit)).toMatchObject({ burst: 5_000_000, parameters: { limit: 5_000_025, buffer: 0xffffffff } })
@@ -54,7 +54,7 @@ describe("a limit", () => {
       expect(isHtbClassOf({ id: 1, options: htbOptions(limit) }, limit)).toBe(true)
       expect(isHtbClassOf({ id: 1, options: htbOptions(limit) }, { ...limit, rate: limit.rate + 1 })).toBe(false)
       expect(queueLimit(limit)).toBeLessThanOrEqual(0xffffffff)
-      qdiscKinds.tbf.encode(tbfOptions(limit)) // throws for what does not fit
+      qdiscKinds.tbf.encode(tbfOptions(limit)) // throws if a value is too large for its field
     }
     fc.assert(fc.property(any, check))
   })

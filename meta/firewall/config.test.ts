@@ -99,7 +99,7 @@ test("a policy needs an interface of the host, whose name the kernel would take"
     'Cannot apply ingressPolicy "isolated"',
   )
   const { addresses } = specOf(owner, result, defaults)
-  expect(addresses.map(({ length }) => length)).toEqual([4, 16]) // a mapped address is an IPv4 one, and each is there once
+  expect(addresses.map(({ length }) => length)).toEqual([4, 16]) // an IPv4-mapped address is an IPv4 address, and duplicates are removed
   const odd = { ...result, interfaces: [{ name: "a/b" }] }
   expect(() => specOf(owner, odd, defaults)).toThrow(
     '"prevResult.interfaces": expected names of interfaces, found "a/b"',

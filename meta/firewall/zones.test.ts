@@ -11,7 +11,7 @@ import { addSources, checkSources, findFirewalld, removeSources, sourcesOf } fro
 const { addresses } = specOf(2)
 const own = ["trusted 10.1.0.2/32", "trusted fd00:1::2/128"]
 
-/** Adds the addresses of number 2 to zone "trusted"; other containers have notes as in `noted`. */
+/** Adds the addresses of number 2 to the zone "trusted". `noted` are the zones in other containers' notes. */
 function add(zones: Zones, noted: readonly [number, string | undefined][] = [], isFiltering = true) {
   const log: string[] = []
   const { socket } = new RuleSetKernel(ruleSet(...noted.flatMap(([number, zone]) => made(specOf(number), zone))))

@@ -12,7 +12,7 @@ const whole = [
   "FLANNEL_IPMASQ=true",
 ]
 
-// As flanneld's WriteSubnetFile writes it, with IPv6 after IPv4.
+// As written by flanneld's WriteSubnetFile, with IPv6 after IPv4.
 test("what flanneld writes for both families, host bits of the subnets taken off", () => {
   const six = ["FLANNEL_IPV6_NETWORK=fd00:244::/48", "FLANNEL_IPV6_SUBNET=fd00:244:0:1::1/64"]
   expect(parse(...whole.slice(0, 2), ...six, ...whole.slice(2))).toEqual({
@@ -35,7 +35,7 @@ test("networks are a list, each of them once; lines may have white space around 
     networks: ["10.1.0.0/16", "10.2.0.0/16"],
     subnets: ["10.1.1.0/24"],
     mtu: 4294967295,
-    ipMasq: false, // exactly "true" is true
+    ipMasq: false, // only the exact text "true" is true
   })
 })
 

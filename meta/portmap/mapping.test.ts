@@ -25,7 +25,7 @@ test("mappings go to the first address of each family", () => {
 })
 
 test("an address of another interface is passed over, one of no interface is not", () => {
-  const other: Interface = { name: "eth0", mac: "" } // on the host
+  const other: Interface = { name: "eth0", mac: "" } // an interface of the host
   expect(
     addresses([other, inside], { address: "10.1.0.1/16", interface: 0 }, { address: "10.1.0.2/16", interface: 1 }),
   ).toEqual(["10.1.0.2/16"])

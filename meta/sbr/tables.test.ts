@@ -12,7 +12,8 @@ const addressOf = (text: string, gateway?: string) => ({
 })
 
 /**
- * A route of the interface: "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1", "10.1.0.0/16 src 10.1.0.2", with a metric perhaps.
+ * Parses a route of the interface, "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1" or "10.1.0.0/16 src 10.1.0.2", with an
+ * optional metric.
  */
 function routeOf(text: string, priority?: number): ListedRoute {
   const [dst = "", word, ip = ""] = text.split(" ")

@@ -144,7 +144,7 @@ test("a key that was put in twice is found at every level", () => {
   )
 })
 
-/** The refusal of a configuration, by its text and by its parsed value. */
+/** Returns the refusal of a configuration, which is passed as text and as parsed value. */
 function duplicateRefusal(text: string): string {
   const keys = Object.keys(JSON.parse(text).sysctl)
   try {

@@ -154,7 +154,7 @@ test.each([
   expect((user + system) / 1e6).toBeLessThan(2)
 })
 
-/** Patterns that mean the same in JavaScript, out of pieces that lead into one another. */
+/** Generates patterns that mean the same in RE2 and in JavaScript, from parts that may match the same characters. */
 const patterns = fc.letrec<{ piece: string; pattern: string }>((tie) => ({
   piece: fc.oneof(
     { depthSize: "small", withCrossShrink: true },

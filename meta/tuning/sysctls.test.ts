@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import fc from "fast-check"
 import { findSysctls, type SysctlEntry, sameValue, sysctlPaths } from "./sysctls.ts"
 
-// Of the namespace that the tests run in, sysctls are read here and never written.
+// These tests only read sysctls of their own namespace, and never write them.
 
 function entry(key: string, value: string, from: SysctlEntry["from"] = "sysctl"): SysctlEntry {
   return { key, value, from }
@@ -41,8 +41,8 @@ test("one that the kernel does not have is an error with key, value and errno", 
 test("of two readings that do not exist the error is that of the likelier, and another refusal ends the search", () => {
   // "net/ipv4.conf" is not a file, "net/ipv4/conf" is a directory.
   expect(() => findSysctls([entry("net/ipv4.conf", "5")], "lo")).toThrow(/in the container: ENOENT$/)
-  // As it stands it is too long for a path; with dots for separators, of which several in a row are one, it would be
-  // there.
+  // As written, the key is too long for a path. With dots as separators, repeated ones count once, and the file would
+  // exist.
   const long = `net/ipv4.conf.lo${".".repeat(5000)}rp_filter`
   expect(sysctlPaths(long, "lo")[1]).toBe("net/ipv4/conf/lo/rp_filter")
   expect(() => findSysctls([entry(long, "5")], "lo")).toThrow(/in the container: ENAMETOOLONG$/)

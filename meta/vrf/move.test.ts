@@ -17,7 +17,7 @@ const [KERNEL, STATIC, RA] = [2, 4, 9]
 
 const attribute = (type: number, value: Uint8Array) => Uint8Array.of(4 + value.length, 0, type, 0, ...value)
 
-/** struct ifaddrmsg, IFA_ADDRESS and IFA_FLAGS: an address of link 5, prefix length 64. */
+/** Encodes an address of link 5 with prefix length 64: struct ifaddrmsg, IFA_ADDRESS and IFA_FLAGS. */
 const address = (text: string, flags: number, scope = UNIVERSE) =>
   Uint8Array.of(
     10,
@@ -43,7 +43,7 @@ interface Listed {
   source?: string
 }
 
-/** struct rtmsg, RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PREFSRC and RTA_TABLE. */
+/** Encodes a route: struct rtmsg, RTA_DST, RTA_OIF, RTA_GATEWAY, RTA_PREFSRC and RTA_TABLE. */
 const route = ({ dst, prefix, table, protocol = STATIC, type = UNICAST, link = 5, gateway, source }: Listed) =>
   Uint8Array.of(
     ...[10, prefix, 0, 0, table & 0xff, protocol, 0, type, 0, 0, 0, 0],
@@ -55,7 +55,7 @@ const route = ({ dst, prefix, table, protocol = STATIC, type = UNICAST, link = 5
   )
 
 const [first, second] = ["fd00:1:0:0:0:0:0:2", "fd00:1:0:0:0:0:0:3"] as const
-/** No machine has an interface of this name, so no setting is changed. */
+/** A link whose name no machine has, so that no sysctl is changed. */
 const eth0 = { index: 5, name: "not-there0", flags: IFF_UP | LOWER_UP }
 const link = linkOf(eth0)
 
@@ -211,7 +211,7 @@ describe("a link that is moved", () => {
     const routes = [spec("fd07:0:0:0:0:0:0:0", 254, first), spec("fd08:0:0:0:0:0:0:0", 254)]
     move(kernel, { ...nothing, routes, otherRoutes: [spec("fd09:0:0:0:0:0:0:0", 500)] })
     const added = kernel.others.filter(({ type }) => type === RTM_NEWROUTE).map(({ payload }) => payload.toHex())
-    // rtm_table, or RTA_TABLE where a byte is too small
+    // The table is in rtm_table, or in RTA_TABLE if it does not fit into a byte.
     expect(added.map((text) => [text.slice(8, 10), text.includes(hex`0800 0f00 f4010000`.toHex())])).toEqual([
       ["4d", false],
       ["00", true],

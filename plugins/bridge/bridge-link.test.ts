@@ -7,7 +7,7 @@ import { ensureBridge, ensureGateway, requireBridge, requireRoomFor } from "./br
 import { type BridgeConfig, parseBridgeConfig } from "./config.ts"
 import { preparePort } from "./port.ts"
 
-// No interface has this name, so that no setting of this machine is touched.
+// No machine has an interface of this name, so that no sysctl is changed.
 const name = "not-there0"
 const bridge: KernelLink = {
   index: 5,
@@ -22,7 +22,7 @@ function config(keys: object = {}): BridgeConfig {
   return parseBridgeConfig({ ...raw }, { verb: "ADD", args: "", raw })
 }
 
-/** Ensures the bridge, and returns the kernel with the requests that it got. */
+/** Calls `ensureBridge`. Returns the fake kernel with the requests that it received. */
 function ensure(present: readonly KernelLink[], keys: object = {}, errno = 0): LinksKernel {
   const kernel = new LinksKernel(present, { refusal: ({ type }) => (type === 16 ? errno : 0) })
   ensureBridge(kernel.socket as RouteSocket, config(keys))
@@ -87,7 +87,10 @@ describe("a bridge that is there", () => {
   })
 })
 
-/** struct ifaddrmsg and IFA_ADDRESS, <linux/if_addr.h>, of link 5: the answer to `ip addr show`. */
+/**
+ * Encodes an address of link 5, as in the answer to `ip addr show`: struct ifaddrmsg and IFA_ADDRESS,
+ * <linux/if_addr.h>.
+ */
 function addressMessage(text: string, prefix: number): Uint8Array {
   const bytes = ip(text)
   const family = bytes.length === 4 ? 2 : 10
@@ -142,7 +145,7 @@ describe("room for a gateway address", () => {
   test("is set by force: what is in the way goes", () => {
     const kernel = new LinksKernel([bridge], { answers: { 22: [addressMessage("10.1.9.9", 24)] } })
     ensureGateway(kernel.socket as RouteSocket, linkOf(bridge), gateway, true)
-    // RTM_NEWADDR 20, RTM_DELADDR 21; the prefix length is the second byte
+    // RTM_NEWADDR 20, RTM_DELADDR 21. The second byte is the prefix length.
     expect(kernel.others.map(({ type, payload }) => [type, payload[1]])).toEqual([
       [21, 24],
       [20, 16],
@@ -186,7 +189,8 @@ describe("a port", () => {
   })
 
   test("is put into its VLANs and taken out of the bridge's own", () => {
-    // RTM_DELLINK and RTM_SETLINK; IFLA_BRIDGE_VLAN_INFO 2: flags, VLAN. Out of 1, then into 7 as untagged PVID.
+    // RTM_DELLINK and RTM_SETLINK with IFLA_BRIDGE_VLAN_INFO 2: flags and VLAN. The port leaves VLAN 1, then joins VLAN
+    // 7 as untagged PVID.
     const [out, into, ...more] = prepare({ vlan: 7 }).others
     expect(more).toEqual([])
     expect([out?.type, into?.type]).toEqual([17, 19])

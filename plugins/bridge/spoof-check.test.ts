@@ -15,14 +15,16 @@ import {
   planUnguard,
 } from "./spoof-check-rules.ts"
 
-/** The check with a kernel that answers like this. */
+/** Returns a spoof check on a fake kernel with these answers. */
 function spoofCheckOn(socket: Netfilter, tables = ["cni_spoofcheck", "nat"]): SpoofCheck {
   return new SpoofCheck({ socket, hasTable: (name) => tables.includes(String(name)), forgetTables() {} })
 }
 
 const port: GuardedPort = { port: "veth0", mac: "0a:00:00:00:00:01" }
 
-/** A rule set with the elements of these owners: "net/c1/eth0" has the port "veth0" with its MAC, … */
+/**
+ * Returns a rule set with the elements of these owners; for example, "net/c1/eth0" owns the port "veth0" and its MAC.
+ */
 function holding(owners: Record<string, GuardedPort>) {
   const list = Object.entries(owners)
   const guarded = list.map(([comment, port]) => guardedElement(port, comment))
@@ -146,7 +148,7 @@ test("a refusal of the kernel's is kept as the cause", () => {
   const check = spoofCheckOn(refusing("EPERM"))
   for (const action of [
     () => check.add({ owner, ...port }, undefined, new Undo(() => {})),
-    () => check.remove(owner, undefined), // ours and the Go suite's
+    () => check.remove(owner, undefined), // our table and the Go suite's
     () => check.gc("net", []),
   ]) {
     expect(action).toThrow(CniError)

@@ -3,7 +3,7 @@ import { type Ifindex, type Link, type LinkData, linkKinds } from "../../pkg/net
 import { CniError } from "../../pkg/types/mod.ts"
 import { requireVlanFiltering } from "./vlan-filtering.ts"
 
-/** A bridge as the kernel describes it. */
+/** Returns a bridge as the kernel reports it. */
 function bridge(data: LinkData<"bridge">): Link {
   const linkInfo = { kind: "bridge", data: linkKinds.bridge.encode(data) }
   const link = { index: 2 as Ifindex, name: "br0", flags: 1, type: 1, mac: "0a:00:00:00:00:01", mtu: 1500 }
@@ -32,7 +32,7 @@ test("one that could and does not is refused with the command that switches it o
   })
 })
 
-// Older kernels take no notice of the attribute: the bridge that was just made with it does not have it.
+// Older kernels ignore the attribute, so a bridge that was created with it does not report it.
 test("one of a kernel without the feature, which never tells a default VLAN, is refused with the feature's name", () => {
   expect(refusal(bridge({ vlanFiltering: 0 }))).toMatchObject({
     code: 999,

@@ -4,7 +4,7 @@ import { type KernelLink, LinksKernel, linkOf } from "../../pkg/netlink/testing/
 import { refusalOf } from "../../pkg/types/testing.ts"
 import { ensureVlanGateway, findProblem, requireVlanGateway, type VlanGateway } from "./vlan-gateway.ts"
 
-// No interface has these names, so that no setting of this machine is touched.
+// No machine has interfaces of these names, so that no sysctl is changed.
 const name = "not-there0.7"
 const bridge: KernelLink = {
   index: 5,
@@ -26,7 +26,10 @@ const pair: KernelLink[] = [
 /** BRIDGE_VLAN_INFO_PVID 2, _UNTAGGED 4, _RANGE_BEGIN 8, _RANGE_END 16; <linux/if_bridge.h> */
 const untagged = 6
 
-/** The answer to `bridge vlan show` for a port: struct ifinfomsg, IFLA_AF_SPEC 26, IFLA_BRIDGE_VLAN_INFO 2 for each. */
+/**
+ * Encodes the VLANs of a port, as in the answer to `bridge vlan show`: struct ifinfomsg, IFLA_AF_SPEC 26, and one
+ * IFLA_BRIDGE_VLAN_INFO 2 for each.
+ */
 function vlansOf(port: number, ...infos: readonly [flags: number, id: number][]): Uint8Array {
   const list = infos.flatMap(([flags, id]) => [8, 0, 2, 0, flags, 0, id & 255, id >> 8])
   return Uint8Array.from([7, 0, 0, 0, port, 0, 0, 0, ...Array(8).fill(0), 4 + list.length, 0, 26, 0, ...list])
@@ -38,7 +41,7 @@ const kernelOf = (links: readonly KernelLink[], vlans: () => readonly Uint8Array
 const ensure = (kernel: LinksKernel) => ensureVlanGateway(kernel.socket, gateway)
 
 describe("the host's interface in a VLAN", () => {
-  /** The VLANs of the pair's port, 101, which the kernel has added to VLAN 1. */
+  /** Encodes the VLANs of the pair's new port 101, which the kernel has added to VLAN 1. */
   function fresh() {
     const kernel: LinksKernel = kernelOf([], () => [
       vlansOf(101, kernel.others.length === 0 ? [untagged, 1] : [untagged, 7]),
@@ -96,7 +99,7 @@ describe("the host's interface in a VLAN", () => {
   test("whose port has no bridge, since its bridge was deleted, joins the new one; another program's, and one of another bridge, stay as they are", () => {
     const [end, { master: _, ...port }] = pair as [KernelLink, KernelLink]
     const alone = kernelOf([end, { ...port, name: "veth0123abcd" }], () => [])
-    refusalOf(() => ensure(alone)) // these links stay as they are
+    refusalOf(() => ensure(alone)) // these links stay unchanged
     expect(alone.links).toMatchObject([{ verb: "set", index: 21, master: 5 }])
     expect(alone.others.at(-1)?.payload.toHex()).toEndWith("06000700")
     requireVlanGateway(alone.socket, gateway)

@@ -14,9 +14,9 @@ const byMac: Selector = { by: "mac", key: "hwaddr", text: mac }
 const byPath = (...directories: string[]): Selector => ({ by: "path", key: "pciBusID", text: "there", directories })
 
 const device: KernelLink = { index: 5, name: "ens5", mac }
-/** The device as the Go suite moves it. */
+/** The device after the Go suite has moved it into a container. */
 const inContainer: KernelLink = { index: 7, name: "eth0", alias: "ens5" }
-/** Another name, and a MAC that no selector is for. */
+/** A device with another name and with a MAC that no selector names. */
 const other: KernelLink = { index: 8, name: "ens6", mac: "0a:00:00:00:00:06" }
 
 const hostWith = (...links: KernelLink[]) => new LinksKernel(links).socket
@@ -94,7 +94,7 @@ test.each<[string, KernelLink[], Selector, object]>([
   ],
   [
     "is the loopback interface",
-    [{ index: 1, name: "lo", flags: 0x9 }], // up, <linux/if.h>
+    [{ index: 1, name: "lo", flags: 0x9 }], // IFF_UP and IFF_LOOPBACK, <linux/if.h>
     { by: "name", key: "device", text: "lo" },
     { code: 7, message: expect.stringContaining('the device "lo": it is the loop'), details: '"device" selects it' },
   ],
@@ -103,7 +103,7 @@ test.each<[string, KernelLink[], Selector, object]>([
 })
 
 test("a device that looks like one of the Go suite's in a container is not to be had, for now", () => {
-  // The host knows one namespace, by nsid 4: NETNSA_NSID, <linux/net_namespace.h>.
+  // The host knows one namespace, with nsid 4: NETNSA_NSID, <linux/net_namespace.h>.
   const answers = { 90: [Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 4, 0, 0, 0)] }
   const host = new LinksKernel([other, { ...inContainer, parentName: "0000:03:00.0" }], { answers })
   expect(refusalOf(() => requireDevice(host.socket, byPath("/sys/bus/pci/devices/0000:03:00.0")))).toMatchObject({
@@ -129,7 +129,7 @@ test.each<[string, Selector, KernelLink, boolean]>([
   ["no place", byPath("/sys/bus/pci/devices/0000:04:00.0"), other, false],
 ])("whether a link is the device is told by %s", (_, selector, link, isIt) => {
   expect(isSelected(selector, linkOf(link))).toBe(isIt)
-  // Where the link cannot tell, it may be.
+  // If the link's attributes do not decide, the link may be the device.
   expect(mayBeSelected(selector, linkOf(link))).toBe(isIt || selector.by === "path")
   expect(mayBeSelected(undefined, linkOf(link))).toBe(true)
 })

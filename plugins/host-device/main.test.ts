@@ -15,7 +15,7 @@ const configFor = (selector: Selector | undefined) =>
     ipam: undefined,
   }) satisfies HostDeviceConfig
 
-/** The device as the Go suite has moved it. */
+/** The device after the Go suite has moved it into a container. */
 const moved: KernelLink = { index: 7, name: "eth0", mac: "0a:00:00:00:00:77", alias: "ens5" }
 
 test("the plugin has its name", () => {

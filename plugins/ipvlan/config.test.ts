@@ -21,7 +21,7 @@ const defaults = {
 test("no key is needed, and an empty text means no value", () => {
   expect(parse({})).toMatchObject({ ...defaults, dns: undefined, ipam: undefined })
   expect(parse({ master: "", mode: "", flag: "", mtu: 0, ipam: { type: "" } })).toEqual(parse({}))
-  expect(parse({ mtu: -1 }).mtu).toBeUndefined() // as upstream
+  expect(parse({ mtu: -1 }).mtu).toBeUndefined() // the same as upstream
 })
 
 test("every key, in any case", () => {

@@ -5,7 +5,7 @@ import { refusalOf } from "../../pkg/types/testing.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 import { bringUp, loopback, requireUp } from "./main.ts"
 
-/** An address as `RTM_NEWADDR` has it: struct ifaddrmsg for link 1, and IFA_ADDRESS; <linux/if_addr.h>. */
+/** Encodes an address as in `RTM_NEWADDR`: struct ifaddrmsg for link 1, and IFA_ADDRESS; <linux/if_addr.h>. */
 function address(prefix: number, ...ip: number[]): Uint8Array {
   const family = ip.length === 4 ? 2 : 10
   return Uint8Array.of(family, prefix, 0x80, 254, 1, 0, 0, 0, 4 + ip.length, 0, 1, 0, ...ip)

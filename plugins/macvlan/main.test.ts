@@ -16,7 +16,7 @@ function parse(keys: JsonObject = {}, verb: Verb = "ADD", args = ""): MacvlanCon
   return parseMacvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, args, raw })
 }
 
-/** ADD as the scaffold runs it. */
+/** Runs ADD like the scaffold of interface plugins. */
 const add = (attaching: Attaching, config: MacvlanConfig) =>
   attachMacvlan(attaching, () => nothingLeased, config, prepareMaster(attaching, config))
 

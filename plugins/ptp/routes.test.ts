@@ -10,7 +10,7 @@ function plan(ips: Result["ips"], routes: Result["routes"] = []) {
   return { first: first.map(show), networks: networks.map(formatCidr), last: last.map(show) }
 }
 
-/** In the format of `ip route`. */
+/** Formats a route like `ip route`. */
 function show({ dst, prefix, gateway, scope, preferredSource }: RouteSpec): string {
   return [
     formatCidr({ ip: dst, prefix }),

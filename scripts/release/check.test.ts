@@ -3,7 +3,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { mustRun, TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { findObstacles, findSection, recordTested } from "./check.ts"
 
-/** A checkout, committed, whose settings are its own. */
+/** A temporary git checkout with a commit and with its own settings. */
 class Checkout implements AsyncDisposable {
   readonly directory: TemporaryDirectory
 
@@ -52,7 +52,7 @@ class Checkout implements AsyncDisposable {
 const changelog =
   "# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-01-02\n\n### Added\n\n- a\n\n## [1.2.2] - 2025-01-02\n\n- b\n"
 
-/** A checkout that meets every requirement of a release. */
+/** Returns a checkout that meets every requirement of a release. */
 async function release(): Promise<Checkout> {
   const checkout = await Checkout.create(changelog)
   await checkout.git("tag", "--annotate", "--message", "1.2.3", "v1.2.3")

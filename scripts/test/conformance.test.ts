@@ -14,7 +14,7 @@ const ran = (title: string, state: TestCase["state"] = "passed", file = "a.test.
   state,
 })
 
-/** The verdicts on statements 1 and 2, and the counted failures. */
+/** Returns the verdicts on statements 1 and 2, and the counted failures. */
 function outcome(tests: readonly TestCase[], statements: readonly Statement[] = [one, two]) {
   const judged = judge({ statements, errors: [] }, tests)
   return { verdicts: judged.judgements.map(({ verdict }) => verdict), failures: failuresOf(judged) }

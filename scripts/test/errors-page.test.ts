@@ -11,11 +11,11 @@ const sections = page
 interface Message {
   readonly file: string
   readonly code: number | undefined
-  /** With "X" in place of values. */
+  /** The text, with "X" in place of values. */
   readonly text: string
 }
 
-/** The messages of errors that are literals in the sources, and begin with fixed words. */
+/** Returns the error messages in a source file that are literals and begin with fixed words. */
 async function messagesIn(file: string): Promise<Message[]> {
   const source = await Bun.file(join(root, file)).text()
   const made = source.matchAll(/CniError\(\s*Code\.(\w+),\s*(?:"((?:[^"\\]|\\.)*)"|`([^`]*)`[,)\s])/g)
@@ -26,7 +26,7 @@ async function messagesIn(file: string): Promise<Message[]> {
   })
 }
 
-/** Whether a section has the message, in code, with "…" in place of values. */
+/** Reports whether a section lists the message in code format, with "…" in place of values. */
 function isListed({ code, text }: Message): boolean {
   const section = sections.find((one) => one.code === code)?.text ?? ""
   const patterns = [...section.matchAll(/`([^`]+)`/g)].map(([, pattern = ""]) =>

@@ -1,4 +1,4 @@
-/** Limits for the size of pages, and a check that each figure stands in one place. */
+/** Tests of the sizes of pages, and that each figure is written only once. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 
@@ -8,7 +8,7 @@ const textOf = (page: string) => Bun.file(join(root, page)).text()
 const pagesIn = (folder: string) =>
   pages.filter((page) => page.startsWith(folder) && !page.slice(folder.length).includes("/"))
 
-/** The section of a page below a headline, without the headline. */
+/** Returns the section of a page below a headline, without the headline. */
 function sectionOf(text: string, headline: string): string {
   const start = text.indexOf(`\n${headline}\n`)
   expect({ headline, found: start >= 0 }).toEqual({ headline, found: true })
@@ -70,10 +70,10 @@ test("README's figures are those of the last written run of the benchmark", asyn
   )
 })
 
-/** Pages whose rows are read one by one, by `cni explain` and the tests, or that a program writes. */
+/** Pages whose rows `cni explain` and tests read one by one, and pages that a program writes. */
 const tables = ["docs/errors.md", "docs/messages.md", "docs/findings.md", "docs/lint.md", "docs/figures.md"]
 
-/** Numbers with units in a text, except in its examples. */
+/** Returns the numbers with units in a text, except for those in examples. */
 function figuresIn(text: string): string[] {
   const prose = text.replace(/^ *```.*?^ *```/gms, "").replace(/`[^`\n]*`/g, "")
   return [...prose.matchAll(/(?<![\w.,])\d[\d.,]* (?:ms|µs|s|[kKMG]i?B|%)(?!\w)/g)].map(([figure]) => figure)

@@ -7,13 +7,13 @@ const root = join(import.meta.dir, "../..")
 const pages = [...new Bun.Glob("**/*.md").scanSync(root)].filter((page) => !/^(node_modules|dist)\//.test(page))
 const textOf = (page: string) => Bun.file(join(root, page)).text()
 
-/** The anchor of a headline, as GitHub makes it. */
+/** Returns the anchor that GitHub creates for a headline. */
 function anchor(headline: string): string {
   const plain = headline.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "")
   return plain.replaceAll(" ", "-")
 }
 
-/** The targets of a page's links inside this repository. */
+/** Returns the targets of a page's links inside this repository. */
 async function targetsOf(page: string): Promise<string[]> {
   const prose = (await textOf(page)).replace(/^ *```.*?^ *```/gms, "").replace(/`[^`\n]*`/g, "")
   const links = [...prose.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target]) => target ?? [])
@@ -58,7 +58,7 @@ test("every npm command that a page names exists", async () => {
   expect(unknown).toEqual([])
 })
 
-/** The names in a text that are plugins. */
+/** Returns the plugins whose names are in a text. */
 const pluginsIn = (text: string) => pluginNames.filter((name) => new RegExp(`(?<![\\w-])${name}(?![\\w-])`).test(text))
 
 test("README has a row for every plugin, with the link to its page", async () => {

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 
-/** Words that hide the subject of a sentence, and their replacements. */
+/** Words that hide the subject of a sentence, and what to write instead. */
 const plainer: readonly (readonly [word: RegExp, instead: string])[] = [
   [/\b(?:some|no)body\b(?!")/i, "the program, user or container that is meant"],
   [/\bwho(?:so)?ever\b/i, "the program, user or container that is meant"],

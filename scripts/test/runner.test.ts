@@ -6,15 +6,15 @@ import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 
 const limits = { testMs: 900_000, fileMs: 900_000 }
 
-/** Test files by their names, each with one test of this body. */
+/** Test files by name. Each value is the body of the file's only test. */
 type Files = Readonly<Record<string, string>>
 
 const good = ""
 const bad = 'throw new Error("broken")'
-/** Fails when it runs for the first time. */
+/** The body of a test that fails only in its first run. */
 const once = `if (!existsSync(import.meta.path + ".seen")) { writeFileSync(import.meta.path + ".seen", ""); throw new Error("too slow") }`
 
-/** Runs these files by a runner of another process; returns its lines, its exit code and its log. */
+/** Runs these files by a runner in another process. Returns its lines, its exit code and its log. */
 async function run(files: Files, { together = false, retry = true }: { together?: boolean; retry?: boolean } = {}) {
   await using directory = await TemporaryDirectory.create("cni-runner")
   for (const [name, body] of Object.entries(files)) {

@@ -5,12 +5,12 @@ import { join } from "node:path"
 const root = join(import.meta.dir, "../..")
 const page = await Bun.file(join(root, "docs/security.md")).text()
 
-/** The ids of tests that the page has, each behind its file and a space. */
+/** The tests that the page names: file, space and id of each. */
 const named = [...page.matchAll(/`([\w./-]+\.test\.ts)`((?:,? \[S\d+\])+)/g)].flatMap(([, file = "", ids = ""]) =>
   [...ids.matchAll(/\[S\d+\]/g)].map(([id]) => `${file} ${id}`),
 )
 
-/** The ids at the end of titles of a test file, so that a title can be reworded. */
+/** Returns the ids at the end of test titles in a file. With ids a title can be reworded. */
 async function idsIn(file: string): Promise<string[]> {
   const source = await Bun.file(join(root, file)).text()
   return [...source.matchAll(/(\[S\d+\])["`]/g)].map(([, id]) => `${file} ${id}`)

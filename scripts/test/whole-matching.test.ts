@@ -5,7 +5,7 @@ const bytes = Uint8Array.of(1, 2, 3)
 const inPart: Readonly<Record<string, [received: object, expected: object]>> = {
   "no bytes of some": [{ bytes }, { bytes: new Uint8Array() }],
   "the first bytes": [{ bytes }, { bytes: Uint8Array.of(1, 2) }],
-  "all bytes": [{ bytes }, { bytes }], // the next change to either would not be seen
+  "all bytes": [{ bytes }, { bytes }], // otherwise the next change to either one would not be noticed
   "bytes in a list": [{ routes: [{ to: { bytes } }] }, { routes: [{ to: { bytes: new Uint8Array() } }] }],
   "bytes by themselves": [bytes, new Uint8Array()],
   "bytes with an object": [{ bytes }, { bytes: {} }],

@@ -11,7 +11,7 @@ function specFor(id: string, ip: string, policy: Policy = "open", bridge = "br0"
 
 const empty: Content = { chains: ["INPUT", "FORWARD", "OUTPUT"], rules: [] }
 
-/** The table after these changes, as iptables-restore makes it. */
+/** Returns the table after iptables-restore has made these changes. */
 function applied({ chains, rules }: Content, changes: readonly Change[]): Content {
   const [names, list] = [[...chains], [...rules]]
   const at = (rule: Rule) => list.findIndex((one) => JSON.stringify(one) === JSON.stringify(rule))

@@ -8,7 +8,7 @@ import { planRemoval } from "./delete.ts"
 const { owner, addresses: known } = specOf(2)
 const others = [...made(specOf(3)), ...made(specOf(4))]
 
-/** The requests of DEL of c2 for these addresses, and whether it has read a list. */
+/** Returns the requests of DEL of c2 with these addresses, and whether DEL has listed a set. */
 function removal(groups: readonly Group[], addresses: readonly Uint8Array[]) {
   const kernel = new RuleSetKernel(ruleSet(...groups))
   const comment = ownerComment(owner)

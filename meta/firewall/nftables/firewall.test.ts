@@ -17,7 +17,7 @@ const gcFirewall = (socket: NetlinkSocket, network: string, valid: readonly Owne
 const lists = ({ asked }: RuleSetKernel) => asked.filter((question) => question.startsWith("list"))
 const owner = specOf(2).owner
 
-/** The rules that are added to a chain after a flush. */
+/** Returns the rules that are added to a chain after it was flushed. */
 function rulesIn({ sent }: RuleSetKernel, chain: string): string[] {
   const place = `chain inet cni_firewall ${chain}`
   const lines = sent.flat().slice(sent.flat().indexOf(`flush ${place}`))

@@ -33,7 +33,7 @@ function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): Ipt
 
 const empty: Content = { chains: [], rules: [] }
 
-/** The table after an ADD for each of these. */
+/** Returns the table after an ADD for each of these. */
 function tableWith(...all: IptablesRules[]): Content {
   const chains = new Set<string>()
   const rules: Rule[] = []
@@ -45,7 +45,7 @@ function tableWith(...all: IptablesRules[]): Content {
   return { chains: [...chains], rules }
 }
 
-// Upstream's own vector for this network and container.
+// The expected values are from upstream's tests for this network and container.
 test("the chain is named as upstream names it", () => {
   expect(dnatChain(owner)).toBe("CNI-DN-f67e00a966f2d1b8b0671")
 })
@@ -81,7 +81,7 @@ test("a repeated ADD rebuilds the container's chain, and nothing else", () => {
     planAdd(rulesOf(), tableWith(rulesOf()), () => false),
   )
   expect(text).not.toMatch(/^-(N|I)/m)
-  expect(text).not.toMatch(/-j CNI-DN-/) // what leads there keeps its place
+  expect(text).not.toMatch(/-j CNI-DN-/) // the jump to the chain keeps its position
 })
 
 test("what is there of the shared rules is not added again, and what is missing of them is", () => {

@@ -25,7 +25,7 @@ const created = [
   'create element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 comment "lab/c1/eth0" }',
   'create element ip cni_hostports localhost { 10.1.0.2 comment "lab/c1/eth0" }',
 ]
-/** Tables with their rules, in which these are mapped. */
+/** Returns complete tables with these elements. */
 const complete = (...groups: readonly Group[]) => ({ ...ruleSet(...groups), rules: rulesOf(16) })
 
 describe("mapping ports", () => {
@@ -33,7 +33,7 @@ describe("mapping ports", () => {
     const kernel = new RuleSetKernel(complete(...others(20)))
     expect(addHostports(kernel.socket, spec)).toMatchObject({ created: [], replaced: [], ahead: [], localnet: [] })
     const [[table, ...elements] = []] = kernel.sent
-    expect(table).toBe("add table ip cni_hostports") // which may be dormant
+    expect(table).toBe("add table ip cni_hostports") // the table may be dormant
     expect(elements).toEqual(created)
     expect(kernel.sent).toHaveLength(1)
     expect(kernel.asked).toEqual([])

@@ -5,7 +5,7 @@ import { isCniError } from "../../../pkg/types/mod.ts"
 import { type Group, made, owner, ruleSet, rulesOf, specOf, web } from "../testing/hostports.ts"
 import { planRestore } from "./check.ts"
 
-/** The owner is a running container. */
+/** The namespace of a running process, so that the owner counts as existing. */
 const NETNS = "/proc/self/ns/net"
 const other = { ...owner, containerId: "c2" }
 const api = { ...web, hostPort: 8081 }

@@ -12,7 +12,7 @@ import { tableLayout } from "./table.ts"
 const layout = tableLayout(AF_INET)
 const ours = made(owner, ["10.1.0.2/16"], [web])
 
-/** Interfaces that the table records. No interface has such names, so that no setting is changed. */
+/** Returns the records of interfaces. No machine has interfaces of these names, so that no sysctl is changed. */
 function recorded(set: "localnetLinks" | "localnetGuarded", ...links: string[]): Group {
   return { set: layout[set] ?? expect.unreachable(), elements: links.map((link) => ({ key: [ifnameValue(link)] })) }
 }
@@ -52,7 +52,7 @@ describe("the last mapping, where route_localnet was switched on for it,", () =>
   })
 })
 
-/** The rule of an attachment with conditions: it leads packets to the attachment's own chain. */
+/** Returns the rule of an attachment with conditions, which jumps to the attachment's own chain. */
 function conditionOf(comment: string, handle: bigint): KernelRule {
   const { name } = conditionsChain(layout, comment)
   const verdict = { code: 0xfffffffd, chain: name } // NFT_JUMP, -3
@@ -61,7 +61,7 @@ function conditionOf(comment: string, handle: bigint): KernelRule {
 }
 
 test("conditions go with the mappings, the rule and the chain that it leads to; those of others stay", () => {
-  // nft, by which conditional mappings are made, keeps no notes.
+  // Mappings with conditions are added by `nft`, which writes no notes.
   const noteless = ours.map(({ set, elements }) => ({
     set,
     elements: elements.map(({ note: _, ...element }) => element),
@@ -97,7 +97,7 @@ describe("what the Go suite has left", () => {
     rule("hostports", 1n, "c1", ip(2)),
     rule("hostip_hostports", 2n, "c1", ip(2)),
     rule("masquerading", 3n, "c1", ip(2)),
-    rule("hostports", 4n, "c1", ip(3)), // of the same container, in another network
+    rule("hostports", 4n, "c1", ip(3)), // an attachment of the same container to another network
     rule("hostports", 5n, "c11", ip(2)),
     rule("hostports", 6n, "ac1", ip(2)),
     rule("other", 7n, "c1", ip(2)),
