@@ -29,7 +29,7 @@ test("a configuration with nothing but its type asks for what upstream asks for,
   expect(parse({ useOptions: false }).request).toEqual([3, 1])
 })
 
-// dhcp.go of the reference plugins: options by name or number, in order, then routers and subnet mask
+// dhcp.go of the reference plugins: options by name or number, in order, then routers and subnet mask.
 describe("options", () => {
   test("are asked for in their order, before the default ones, and once", () => {
     expect(parse({ request: [{ option: "66" }, { option: "routers" }], useOptions: false }).request).toEqual([66, 3, 1])
@@ -66,13 +66,13 @@ describe("options", () => {
     expect(parse({ request: [{ option }, { option: "", skipDefault: true }] }).request).toEqual([code])
   })
 
-  // RFC 3004, section 4: each class behind its length
+  // RFC 3004, section 4: each class follows its length.
   test("user classes are sent with their lengths, and as plain bytes by `provide`", () => {
     expect(parse({ userClass: ["ab", "c"] }).provide).toEqual([[77, `02616201${hex("c")}`]])
     expect(parse({ provide: [{ option: "user-class", value: "ab" }] }).provide).toEqual([[77, "6162"]])
   })
 
-  // RFC 2132, section 2: a length is one byte. A user class has its own length before it.
+  // RFC 2132, section 2: a length has one byte. A user class also has its own length before it.
   test("of 255 bytes are sent, and longer ones refused by name", () => {
     const bytesOf = (ipam: JsonObject) => (parse(ipam).provide[0]?.[1] ?? "").length / 2
     expect(bytesOf({ provide: [{ option: "12", value: "x".repeat(255) }] })).toBe(255)
@@ -114,7 +114,7 @@ test("no ipam at all is code 7, and nothing to DEL", () => {
   expect(parseDhcpConfig(broken, "", true)).toMatchObject({ daemonSocketPath: "/a", provide: [], priority: 0 })
 })
 
-// the reference plugins' generateClientID: CONTAINER/NETWORK/INTERFACE, cut to 254 bytes, after a zero
+// generateClientID of the reference plugins: a zero byte, then CONTAINER/NETWORK/INTERFACE, cut to 254 bytes.
 test("the client identifier is upstream's", () => {
   expect(clientIdOf("cid1/net/eth0")).toBe(`00${hex("cid1/net/eth0")}`)
   expect(clientIdOf("x".repeat(300))).toBe(`00${hex("x".repeat(254))}`)

@@ -30,7 +30,7 @@ async function readMore(): Promise<void> {
   text += new TextDecoder().decode(value)
 }
 
-/** The next call that the daemon was called with. */
+/** Returns the next call that the daemon received. */
 async function nextCall() {
   text = text.replace("listening\n", "")
   while (!text.includes("\n")) await readMore()
@@ -40,7 +40,7 @@ async function nextCall() {
   return call
 }
 
-/** Calls the plugin as a runtime does. */
+/** Calls the plugin like a runtime. */
 function run(
   verb: string,
   { answer = "", socket = "dhcp.sock", netns = "/run/netns/box", refuses = false, ...more } = {},
@@ -123,7 +123,7 @@ describe("ADD", () => {
     const { exitCode, json } = run("ADD", { answer })
     expect({ exitCode, json }).toEqual({ exitCode: 1, json: { cniVersion: "1.1.0", code, msg } })
     const methods = [(await nextCall()).method]
-    if (answer === "unreadable") methods.push((await nextCall()).method) // there is something leased
+    if (answer === "unreadable") methods.push((await nextCall()).method) // an address was leased
     expect(methods).toEqual(["DHCP.Allocate", "DHCP.Release"].slice(0, methods.length))
   })
 })

@@ -28,7 +28,7 @@ describe.each(fileSystems)("killed at any system call$where of", (fileSystem) =>
         const files = fileSystem.hasLinks ? fault.files : withoutLinks(fault.files)
         isDone = survives(fault, () => scene.action(store, { files }))
         if (existsSync(store.path("10.0.0.4")) && readFileSync(store.path("10.0.0.4")).length === 0) {
-          unlinkSync(store.path("10.0.0.4")) // as it was before: the action has not come so far
+          unlinkSync(store.path("10.0.0.4")) // existed before: the action has not reached it
         }
         if (fileSystem.hasLinks) expectWhole(store)
         expectNothingLost(store, everybody)
@@ -109,7 +109,7 @@ describe("no space left at any system call of", () => {
   })
 })
 
-/** A change of a store. Containers and addresses are small numbers, so that they collide. */
+/** A change of a store. Containers and addresses are small numbers, so that steps conflict. */
 type Step =
   | { kind: "add" | "del"; who: number; fault: Fault | undefined }
   | { kind: "gc"; keep: number[]; fault: Fault | undefined }
@@ -119,7 +119,7 @@ type Step =
 
 interface Fault {
   readonly kind: "killed" | "full"
-  /** Number of the system call. */
+  /** The number of the system call. */
   readonly at: number
 }
 
@@ -146,11 +146,11 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   },
 )
 
-/** The expected state of a store after any event, derived from the answers alone. */
+/** The expected state of a store, derived only from the answers. */
 class Model {
-  /** Containers that were added and whose addresses no other container may get. */
+  /** Containers that were added. No other container may get their addresses. */
   readonly live = new Map<string, string[]>()
-  /** Containers whose ADD or DEL did not come to its end. */
+  /** Containers whose ADD or DEL was interrupted. */
   readonly unsure = new Set<string>()
 
   added(name: string, addresses: string[]): void {
@@ -171,7 +171,7 @@ class Model {
     this.unsure.add(name)
   }
 
-  /** Every container that was added and not deleted still has its addresses. */
+  /** Checks that every container that was added and not deleted still has its addresses. */
   expectHeld(store: TemporaryStore): void {
     for (const [name, addresses] of this.live) {
       for (const address of addresses) {
@@ -228,7 +228,8 @@ function perform(store: TemporaryStore, model: Model, step: Step): void {
       return
     }
     case "go-add": {
-      // The Go plugin's steps, reduced: exclusive creation, then the contents; here both addresses by the container.
+      // The main steps of the Go plugin: exclusive creation, then the content. Here both addresses depend on the
+      // container.
       const addresses = [`10.0.0.${(step.who % capacity) + 2}`, `fd00::${(step.who % capacity) + 2}`]
       if (model.live.has(name) || model.unsure.has(name)) return
       mkdirSync(store.directory, { recursive: true })
@@ -241,7 +242,7 @@ function perform(store: TemporaryStore, model: Model, step: Step): void {
       for (const address of store.addresses()) {
         if (readFileSync(store.path(address), "latin1").trim() === `${name}\r\neth0`) unlinkSync(store.path(address))
       }
-      // It does not see an empty file, whose owner our record may know.
+      // The Go plugin does not recognize an empty file, whose owner may be in our record.
       if (!model.unsure.has(name)) model.gone(name)
       return
     case "rm":

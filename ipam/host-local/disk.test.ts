@@ -8,13 +8,13 @@ import { listNetworks } from "./inventory.ts"
 import { withoutLinks } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
-// .20 is bit 4 of byte 2 of the page that begins with 10.0.0.0, which is page 0x0a000000 / 0x8000 = 0x1400.
+// .20 is bit 4 of byte 2 in the page that begins with 10.0.0.0. Its number is 0x0a000000 / 0x8000 = 0x1400.
 const ranges = [{ subnet: "10.0.0.0/24", rangeStart: "10.0.0.20" }]
 const page = ".index/used-4-1400"
 
 const readBytes = (store: TemporaryStore, name: string) => [...readFileSync(store.path(name))]
 
-/** The store's content on the disk, without a call's memory. */
+/** Tests of the store's files, without the memory of a call. */
 describe("the bitmap on the disk", () => {
   test("has a bit for each taken address, and keeps those of other calls", () => {
     using store = new TemporaryStore(ranges)
@@ -40,7 +40,7 @@ describe("the bitmap on the disk", () => {
     expect(readdirSync(store.path(".index"))).toContain("other")
   })
 
-  // crc32("c165") ends with the byte 0x00, crc32("c8") with 0x05
+  // The last byte of crc32("c165") is 0x00, that of crc32("c8") is 0x05.
   test.each([
     ["c165", "owners-00"],
     ["c8", "owners-05"],
@@ -63,7 +63,7 @@ describe("where files cannot have two names", () => {
     using store = new TemporaryStore(ranges)
     store.add("first")
     let writes = 0
-    // The file on its way is written by another call; the first of these is the reservation's.
+    // The draft is written by another system call. The first call of `writeAt` writes the reservation.
     const writeAt: Files["writeAt"] = (...args) => {
       if (++writes === 1) throw new SyscallError("write", errnoNumber("ENOSPC"), "test")
       return kernelFiles.writeAt(...args)
@@ -77,7 +77,7 @@ describe("where files cannot have two names", () => {
 
 describe("what a killed ADD has left on its way", () => {
   const draft = (store: TemporaryStore, owner: string, text: string) => {
-    // Its name begins as that of the owner's next one.
+    // The name of the draft begins like that of the owner's next draft.
     const seen: string[] = []
     const createFile: Files["createFile"] = (path, ...rest) => {
       seen.push(path)

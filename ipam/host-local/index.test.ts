@@ -8,7 +8,7 @@ import { fileSystems } from "./testing/crash-scenes.ts"
 import { onNfs, recorded, withoutLinks } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
-const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
+const small = [{ subnet: "10.0.0.0/29" }] // assigns .2 to .6
 const v6 = [{ subnet: "fd00::/64" }]
 
 const at = (text: string) => parseAddress(text) ?? expect.unreachable()
@@ -42,7 +42,7 @@ describe("the index", () => {
   test("is used: ADD and DEL make the same calls among one reservation and among a hundred, and list them never", () => {
     const few = callsAmong(1)
     expect(callsAmong(100)).toEqual(few)
-    expect(few.map((calls) => calls.filter((name) => name === "readDirectory").length)).toEqual([0, 1]) // drafts: there are none
+    expect(few.map((calls) => calls.filter((name) => name === "readDirectory").length)).toEqual([0, 1]) // the list of drafts, which is empty
   })
 
   test("is left alone by calls that change nothing", () => {
@@ -61,7 +61,7 @@ describe("the index", () => {
       names().flatMap((name) => readFileSync(store.path(`.index/${name}`), "latin1").match(/^.+$/gm) ?? [])
     for (const name of ["a", "b"]) store.add(name)
     expect(lines()).toHaveLength(2)
-    store.add("a", { bootId: "boot-2" }) // the same address again
+    store.add("a", { bootId: "boot-2" }) // gets the same address again
     expect(lines()).toHaveLength(2)
     store.del("a")
     expect(lines()).toEqual([expect.stringContaining("10.0.0.3")])
@@ -78,7 +78,7 @@ describe("the index", () => {
     expect(files).toHaveLength(4) // the seal, a page of each family, a file of records
     for (const name of files) expect([name, modeOf(`.index/${name}`)]).toEqual([name, 0o600])
     rmSync(store.path(".index"), { recursive: true })
-    store.del("a") // by which it is created again
+    store.del("a") // creates the index again
     expect(modeOf(".index")).toBe(0o700)
   })
 
@@ -87,7 +87,7 @@ describe("the index", () => {
     store.add("a")
     const listings = () => recording.calls.filter(([name]) => name === "readDirectory").length
     for (const expected of [4, 1]) {
-      // the store, its index, what was abandoned, and what an ADD of this owner has left on its way
+      // the store, its index, abandoned drafts, and drafts of an earlier ADD of this owner
       recording.calls.length = 0
       store.del("b", { ...recording, bootId: "boot-2" })
       expect(listings()).toBe(expected)
@@ -116,13 +116,13 @@ test("a rebuild removes files that never became a reservation once no process ca
   using store = new TemporaryStore(small)
   store.add("a")
   for (const name of ["young", "old"]) writeFileSync(store.path(`.index/new/${name}`), "a\r\neth0")
-  // Only the kernel sets the time of change.
+  // Only the kernel sets the change time.
   const stat: Files["stat"] = (path, ...rest) => {
     const found = kernelFiles.stat(path, ...rest)
     const ageMs = path.endsWith("/old") ? 601_000n : path.endsWith("/young") ? 590_000n : 0n
     return Object.defineProperty(found, "changed", { value: found.changed - ageMs * 1_000_000n })
   }
-  store.del("b", { files: { ...kernelFiles, stat } }) // the index is good
+  store.del("b", { files: { ...kernelFiles, stat } }) // uses the index without a rebuild
   expect(readdirSync(store.path(".index/new")).sort()).toEqual(["old", "young"])
   store.keep(["a"], { files: { ...kernelFiles, stat } })
   expect(readdirSync(store.path(".index/new"))).toEqual(["young"])

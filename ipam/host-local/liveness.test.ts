@@ -11,7 +11,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2
 
-/** A file in place of a namespace: it is recognized by device and inode, as a namespace is. */
+/** A file that replaces a namespace. Both are identified by device and inode. */
 class Namespace implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "host-local-namespace-"))
   readonly path = join(this.#directory, "netns")
@@ -120,7 +120,7 @@ describe("an ADD of a container that has addresses already", () => {
   })
 })
 
-// Their numbers, as <linux/magic.h> has them.
+// The numbers of file systems in <linux/magic.h>.
 test.each([
   ["nfs", 0x6969, true],
   ["9p", 0x01021997, true],

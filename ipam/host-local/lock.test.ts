@@ -8,7 +8,8 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 const ranges = [{ subnet: "10.0.0.0/24" }]
 
 /**
- * A process that holds the lock until its stdin is closed, with the program that upstream's lock is compatible with.
+ * Starts a process that holds the lock until its stdin is closed. It uses flock(1), whose lock is the same as
+ * upstream's.
  */
 async function holder(directory: string) {
   const command = ["flock", `${directory}/lock`, "sh", "-c", "echo locked; read -r _; sleep 0.05"]
@@ -57,7 +58,7 @@ test("#45 a lock is ours soon after its holder ends, however it ends", async () 
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })
   const child = await holder(store.directory)
-  child.stdin.end() // it ends 50 ms from now, while we wait
+  child.stdin.end() // the process ends in 50 ms, during the wait
   const before = performance.now()
   using lock = lockStore(store.directory, 60_000)
   expect(lock).toBeDefined()
@@ -69,7 +70,7 @@ test("a lock file that was removed and created again is locked in its new form",
   using store = new TemporaryStore(ranges)
   mkdirSync(store.directory, { recursive: true })
   const child = await holder(store.directory)
-  unlinkSync(store.path("lock")) // as `rm -f *` in the directory does
+  unlinkSync(store.path("lock")) // like `rm -f *` in the directory
   using lock = lockStore(store.directory, 60)
   expect(lock).toBeDefined()
   expect(() => lockStore(store.directory, 20)).toThrow("held by process")

@@ -5,11 +5,11 @@ import { join } from "node:path"
 import { serve } from "../../pkg/skel/mod.ts"
 import { hostLocal } from "./main.ts"
 
-/** A `dataDir` for the time of a test. */
+/** A temporary `dataDir`. */
 class DataDir implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "host-local-data-"))
 
-  /** Calls the plugin for network "net" as a runtime does, with `ipam` and further keys of the configuration. */
+  /** Calls the plugin for network "net" like a runtime, with this `ipam` and further keys of the configuration. */
   call(ipam: object, options: Options = {}, plugin = hostLocal) {
     const { verb = "ADD", id = "abc", cniArgs = "", version = "1.1.0", ...config } = options
     const env = {
@@ -27,7 +27,7 @@ class DataDir implements Disposable {
     return { exitCode, answer: stdout === "" ? undefined : JSON.parse(stdout), log }
   }
 
-  /** Names in the store of network "net". */
+  /** Returns the file names in the store of network "net". */
   names(): string[] {
     return existsSync(this.file("")) ? readdirSync(this.file("")).sort() : []
   }
@@ -164,7 +164,7 @@ describe("a configuration is refused with code 7 for", () => {
     }
   })
 
-  // Others compare them whole: what explains them is in the details.
+  // Programs compare these messages as a whole, so explanations are in the details.
   test.each([
     ["no ranges", {}, "1.1.0", "no IP ranges specified"],
     ["no ipam at all", undefined, "1.1.0", "IPAM config missing 'ipam' key"],
@@ -270,7 +270,7 @@ describe("CHECK", () => {
 
   test("of a store whose lock cannot be opened says so, and nothing of where in the sources that was", () => {
     using data = new DataDir()
-    mkdirSync(data.file("lock"), { recursive: true }) // like a read-only file system without one
+    mkdirSync(data.file("lock"), { recursive: true }) // opening it fails, as on a read-only file system without a lock file
     const { answer } = data.call(dual, { verb: "CHECK", prevResult: result("10.1.0.2/24") })
     expect(answer.msg).toBe(
       `Cannot look up the addresses of container abc, interface eth0 in "${data.file("").replace(/\/$/, "")}"`,

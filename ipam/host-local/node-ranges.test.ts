@@ -6,7 +6,7 @@ import { serve } from "../../pkg/skel/mod.ts"
 import { hostLocal } from "./main.ts"
 import type { NodeRanges } from "./node-ranges.ts"
 
-/** A directory with the file of network "pods", and a store, for the time of a test. */
+/** A temporary directory with the file of network "pods", and a store. */
 class Node implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "host-local-ranges-"))
   readonly file = join(this.path, "ranges/pods.json")

@@ -6,7 +6,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 const subnets = [{ subnet: "10.0.0.0/27" }, { subnet: "fd00::/64" }] as const
 const capacity = 29
 
-/** Starts a busy process, kills it at a random moment after its first output; returns its output. */
+/** Starts a busy process, and kills it at a random time after its first output. Returns its output. */
 async function killOne(store: TemporaryStore, prefix: string): Promise<string[][]> {
   const script = join(import.meta.dir, "testing/busy-process.ts")
   const command = [process.execPath, script, store.directory, prefix, ...subnets.map(({ subnet }) => subnet)]
@@ -18,7 +18,7 @@ async function killOne(store: TemporaryStore, prefix: string): Promise<string[][
   }
   await child.exited
   const lines = said.split("\n")
-  return lines.slice(0, -1).map((line) => line.split(" ")) // the last line may be cut
+  return lines.slice(0, -1).map((line) => line.split(" ")) // the last line may be incomplete
 }
 
 test("#45 of processes that work at once and are killed at any moment, none disturbs the others", async () => {
@@ -38,7 +38,7 @@ test("#45 of processes that work at once and are killed at any moment, none dist
     for (const [name, addresses] of live) {
       for (const address of addresses) expect(readFileSync(store.path(address), "latin1")).toBe(`${name}\r\neth0`)
     }
-    for (const name of all) store.del(name) // what a runtime does with containers it is not sure about
+    for (const name of all) store.del(name) // like a runtime, for containers in an unknown state
     live.clear()
     expect(store.addresses()).toEqual([])
   }

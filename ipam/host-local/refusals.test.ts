@@ -10,9 +10,9 @@ import { releaseAddress } from "./reservations.ts"
 import { onNfs } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
-/** The errors: code, message and details of every refusal, and the lines on stderr, whole. */
+/** The whole errors of every refusal: code, message, details, and the lines on stderr. */
 
-const small = [{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }] // hands out .2 and .3
+const small = [{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }] // assigns .2 and .3
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })
 const gone = { path: "/proc/self/ns/none", identity: "0:4:1" }
 const { device, inode } = kernelFiles.stat("/proc/self/ns/net")

@@ -22,12 +22,12 @@ import { releaseAddress } from "./reservations.ts"
 import { fullAt, onNfs, readOnly, unreadable } from "./testing/faulty-files.ts"
 import { owner, TemporaryStore } from "./testing/temporary-store.ts"
 
-const small = [{ subnet: "10.0.0.0/29" }] // hands out .2 to .6
+const small = [{ subnet: "10.0.0.0/29" }] // assigns .2 to .6
 const v6 = [{ subnet: "fd00::/64" }]
 
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })
 
-/** Another program: writes a reservation, then its contents. */
+/** Writes a reservation like another program. */
 const write = (store: TemporaryStore, address: string, text: string) => {
   mkdirSync(store.directory, { recursive: true })
   writeFileSync(store.path(address), text)
@@ -313,7 +313,7 @@ describe("what others do to the directory is noticed at once:", () => {
     store.add("a")
     inSession(store.open(), (session) => {
       writeCursor(session.place, 0, parseAddress("10.0.0.2") ?? expect.unreachable())
-      session.free("10.0.0.3") // a session that has changed something seals the store
+      session.free("10.0.0.3") // makes the session seal the store
       unlinkSync(store.path("10.0.0.2"))
     })
     expect(["b", "c"].flatMap((name) => store.add(name))).toEqual(["10.0.0.3", "10.0.0.2"])

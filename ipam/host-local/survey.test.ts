@@ -15,13 +15,13 @@ const { device, inode } = kernelFiles.stat("/proc/self/ns/net")
 const here: NamespaceRecord = { path: "/proc/self/ns/net", identity: `${device}:${inode}` }
 const gone = { path: "/proc/self/ns/none", identity: "0:4:1" }
 
-/** Another program, which keeps no records. */
+/** Writes a reservation like another program, which writes no records. */
 function write(store: TemporaryStore, text: string): void {
   mkdirSync(store.directory, { recursive: true })
   writeFileSync(store.path("10.0.0.2"), text)
 }
 
-/** Holders of a store's only address, and whether an ADD may reclaim it. */
+/** Reservations of a store's only address, and whether an ADD may reclaim the address. */
 const reservations: { of: string; made: (store: TemporaryStore) => void; isReclaimable: boolean }[] = [
   { of: "an earlier boot", made: (store) => store.add("a", earlier), isReclaimable: true },
   {
@@ -124,7 +124,7 @@ test("of no store there is no lease", () => {
   expect(listLeases(store.open(now))).toEqual([])
 })
 
-/** Whether an ADD is served; anything but a full range is an error of this test. */
+/** Reports whether an ADD succeeds. Rethrows all errors except that of a full range. */
 function isServed(add: () => unknown): boolean {
   try {
     add()

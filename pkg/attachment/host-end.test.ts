@@ -17,7 +17,7 @@ import { findHostEnd } from "./host-end.ts"
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 18, 88, 90]
 const ENODEV = 19
 
-/** A namespace's data of a link: its index, and its target. */
+/** A link, as its namespace reports it: its index, and the peer's index and namespace. */
 interface Said {
   index: number
   link?: number
@@ -35,7 +35,7 @@ function linkOf(said: Said): Link {
   return readLink({ type: RTM_NEWLINK, flags: 0, sequence: 0, payload: answer(said) })
 }
 
-/** A host with one link, which has a number for the container's namespace; −1 for none. */
+/** Returns a host with one link, and with this nsid for the container's namespace (-1 for none). */
 function hostWith(said: Said, number = -1) {
   const kernel = new ScriptedKernel((request: Message) => {
     if (request.type === RTM_GETNSID) {
@@ -64,8 +64,8 @@ test("a kernel that leaves out an index that is the same on both sides is unders
 
 test("a link with the right indexes that leads to another namespace is a stranger", () => {
   expect(hostWith({ index: 7, link: 2, linkNetnsId: 3 }, 4).find(inside)).toBeUndefined()
-  expect(hostWith({ index: 7, link: 2, linkNetnsId: 3 }, -1).find(inside)).toBeUndefined() // no link leads there
-  expect(hostWith({ index: 7, link: 2, linkNetnsId: -1 }, -1).find(inside)).toBeUndefined() // its namespace is dying
+  expect(hostWith({ index: 7, link: 2, linkNetnsId: 3 }, -1).find(inside)).toBeUndefined() // the container's namespace has no nsid
+  expect(hostWith({ index: 7, link: 2, linkNetnsId: -1 }, -1).find(inside)).toBeUndefined() // the peer's namespace is being deleted
 })
 
 describe("without a further question", () => {

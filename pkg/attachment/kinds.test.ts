@@ -7,7 +7,7 @@ import { interfaceKinds, noKind, requireKind } from "./kinds.ts"
 // <asm-generic/errno.h>
 const [EPERM, EOPNOTSUPP, EADDRNOTAVAIL] = [1, 95, 99]
 
-/** A kernel that answers the one question whether it has a kind of links. */
+/** Returns a kernel that answers every request with this errno. */
 function kernelThatSays(errno: number) {
   const kernel = new ScriptedKernel((request: Message) => [acknowledge(request, errno)])
   return { kernel, host: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }

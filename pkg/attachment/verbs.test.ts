@@ -1,5 +1,6 @@
 /**
- * The scaffold around a plugin without a link, which needs no root; others: integration/kernel/pkg/attachment.test.ts.
+ * Tests of the common code with a plugin without a link, which need no root. Other tests are in
+ * integration/kernel/pkg/attachment.test.ts.
  */
 import { expect, test } from "bun:test"
 import { CniError, Code, type Owner } from "../types/mod.ts"
@@ -10,7 +11,7 @@ import { defineInterfacePlugin } from "./verbs.ts"
 
 const config: AttachmentConfig = { mtu: undefined, ipam: undefined, dns: undefined }
 
-/** Runs a verb of a plugin with these hooks; returns the records, the refusal last. */
+/** Runs a verb of a plugin with these functions. Returns the recorded calls, and the refusal at the end. */
 function run(
   verb: "check" | "del" | "gc" | "status",
   hooks: Partial<InterfacePlugin<AttachmentConfig>>,
@@ -94,7 +95,7 @@ test("STATUS tries the addresses that the configuration says: an MTU without roo
     '50 Cannot use "mtu" 1279 with fd00::5/64',
   ])
   expect(run("status", {}, { ...small, own: { ipam: "static", mtu: 1280 } })).toEqual(["static STATUS"])
-  expect(run("status", {}, { ...small, own: { mtu: 1279 } })).toEqual(["static STATUS"]) // without addresses of its own
+  expect(run("status", {}, { ...small, own: { mtu: 1279 } })).toEqual(["static STATUS"]) // no addresses of its own
 })
 
 test("STATUS tries what the plugin makes of each address by itself, with the interface as its place", () => {

@@ -8,7 +8,8 @@ test("what was probably meant", () => {
   expect(didYouMean("ipmaqs", known)).toBe("ipMasq")
   expect(didYouMean("mut", known)).toBe("mtu")
   expect(didYouMean("hairpinMode", known)).toBeUndefined()
-  // The nearest of several; two neighbors that are swapped at either end; one letter of a short word, and none of two.
+  // The most similar of several words; two swapped neighbors at either end; one wrong letter in a short word, but not
+  // two.
   expect(didYouMean("abcdefgx", ["abcdefzz", "abcdefgh"])).toBe("abcdefgh")
   expect(didYouMean("abcdefgx", ["abcdefgh", "abcdefzz"])).toBe("abcdefgh")
   expect([didYouMean("ba", ["ab"]), didYouMean("acb", ["abc"]), didYouMean("cba", ["abc"])]).toEqual([

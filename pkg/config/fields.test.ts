@@ -164,8 +164,7 @@ test("a wrong value of a shared key is told what was expected", () => {
   expect(refused({ ipam: { type: 1 } })).toBe('Cannot use "ipam.type": expected the name of an IPAM plugin, found 1')
 })
 
-// Upstream takes what a C int holds for an MTU, and what is not above 0 for none; ETH_MAX_MTU is 65535,
-// <linux/if_ether.h>.
+// Upstream accepts any C int as an MTU, and 0 or less means no MTU. ETH_MAX_MTU is 65535, <linux/if_ether.h>.
 test("an MTU is a number of 32 bits with a sign, as far as the kernel's greatest", () => {
   const read = (mtu: number) => parseConfig({ mtu: mtuOrNone }, { mtu }).mtu
   expect([-(2 ** 31), 65535].map(read)).toEqual([-(2 ** 31), 65535])

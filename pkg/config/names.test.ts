@@ -12,7 +12,10 @@ test("the type of a configuration is inferred from its fields: no file writes it
   expect(written).toEqual([])
 })
 
-/** "    isolated: read.portIsolation," and "{ vrfname: name } = parseConfig(" and "{ zone: other }: FirewallConfig" */
+/**
+ * Matches "    isolated: read.portIsolation,", "{ vrfname: name } = parseConfig(" and "{ zone: other }:
+ * FirewallConfig".
+ */
 const renamings = [
   /^ {4}(?!(\w+): read\.\1\b)\w+: read\.\w+( \|\| [^,]+)?,$/gm,
   /\{[^{}]*\b\w+: \w+\b[^{}]*\}(?:: \w+Config\b| = parseConfig\()/g,

@@ -19,7 +19,7 @@ const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }
 const apart: KernelLink = { ...pair, linkNetnsId: 4 }
 const dummy: KernelLink = { index: 5, name: "ens5", kind: "dummy" }
 
-/** Returns the link of the host that was this device. */
+/** Returns the link of the host that is found for this device. */
 function find(was: KernelLink, ...links: KernelLink[]): string | undefined {
   const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
   return findAmong(links.map(linkOf), { owner, record: { ...describeDevice(linkOf(was)), ...place } })?.name
@@ -43,7 +43,7 @@ test.each<[string, KernelLink, Partial<KernelLink>, boolean]>([
   ["a link of another kind with the mark", dummy, { kind: "veth", link: 9, altNames: [mark] }, false],
 ])("on the host %s", (_, was, change, isFound) => {
   expect(find(was, { ...was, ...back, ...change })).toBe(isFound ? "cni0" : undefined)
-  // Where it was never moved: of a virtual link that is known by the mark alone.
+  // The device was never moved. A virtual link is then found only by its mark.
   const never = { ...was, index: 5, name: "as-was" }
   expect(find(was, never)).toBe(was === card ? "as-was" : undefined)
   expect(find(was, { ...never, altNames: [mark] })).toBe("as-was")
@@ -55,7 +55,7 @@ test("of two that are alike it is the one with the mark, or the index of before;
   expect(find(withoutMac, first, second)).toBeUndefined()
   expect(find(withoutMac, first, { ...second, altNames: [mark] })).toBe("second")
   expect(find(withoutMac, first)).toBe("first")
-  expect(find(withoutMac, first, withoutMac)).toBe("ens5") // an ADD that was killed has not moved it
+  expect(find(withoutMac, first, withoutMac)).toBe("ens5") // an ADD that was killed before it moved the device
 })
 
 const port = (permanentMac: string, index: number): KernelLink => ({

@@ -76,7 +76,7 @@ test.each<[keyof Identity, string | number]>([
   ["otherNsid", 5],
 ])("two that differ in %s are not alike", (key, value) => {
   const is = identityOf(linkOf({ ...pair, ...card, kind: "veth", linkNetnsId: 4 }))
-  expect(isAlike(is, { ...is, permanentMac: "0a:00:00:00:00:06" })).toBe(true) // a virtual function may get another
+  expect(isAlike(is, { ...is, permanentMac: "0a:00:00:00:00:06" })).toBe(true) // the permanent MAC of a virtual function may change
   expect(isAlike(is, { ...is, [key]: value })).toBe(false)
 })
 

@@ -6,7 +6,7 @@ import { refusalOf } from "../types/testing.ts"
 import { describeDevice, type KeptRecord } from "./record.ts"
 import { moveHome, restoreDevice } from "./restore.ts"
 
-/** Errnos, <asm-generic/errno-base.h>; requests, <linux/rtnetlink.h>. */
+/** Errnos, <asm-generic/errno-base.h>, and requests, <linux/rtnetlink.h>. */
 const [EBUSY, EEXIST, ENODEV, EINVAL] = [16, 17, 19, 22]
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWLINKPROP, RTM_DELLINKPROP] = [16, 18, 108, 109]
 
@@ -24,7 +24,9 @@ const asIs: KernelLink = {
 const owner = { network: "restore.test", containerId: "c1", ifName: "eth0" }
 const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
 
-/** The requests to the kernel, in order; `refused` is the errno for the n-th change of the link. */
+/**
+ * Restores a device. Returns the requests to the kernel in order. `refused` has the errno for each change of the link.
+ */
 function restore(link: Partial<KernelLink>, was: Partial<KernelLink> = {}, refused: readonly number[] = []) {
   let changes = 0
   const kernel = new LinksKernel([], { refusal: ({ type }) => (type === RTM_NEWLINK ? (refused[changes++] ?? 0) : 0) })
@@ -63,7 +65,7 @@ test("a device answers ARP again, and takes no more frames than it did", () => {
   restoreDevice(kernel.socket as RouteSocket, linkOf({ ...asIs, flags: IFF_NOARP | IFF_PROMISC }), { owner, record })
   expect(kernel.links.map(({ flags, change }) => [flags, change])).toEqual([
     [IFF_MULTICAST, 0x1380],
-    [0, 1], // it was down
+    [0, 1], // down, as before
   ])
 })
 
@@ -98,11 +100,12 @@ test("of other refusals the rest is tried", () => {
 })
 
 const former = { name: "ens5", alias: "to the lab", altNames: ["enp3s0"] }
-/** The length and its number, 28, <linux/if_link.h>. */
+/** The length and the number of the attribute, 28, <linux/if_link.h>. */
 const IFLA_NET_NS_FD = "08001c00"
 
 /**
- * Moves a container's eth0 home to a host that has `onHost` once it has been moved; the move is refused with `errno`.
+ * Moves a container's eth0 to a host, which has the link `onHost` after the move. The kernel refuses the move with
+ * `errno`.
  */
 function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, beside = [] as KernelLink[] } = {}) {
   const eth0: KernelLink = { ...asIs, name: "eth0", alias: "ens5", altNames: ["a:b:c", "enp3s0"], ...link }
@@ -159,7 +162,7 @@ test.each<[string, Partial<KernelLink>, KernelLink[]]>([
 
 test("links that sit on a device are deleted before it goes, and nothing else, not its other end either", () => {
   const beside: KernelLink[] = [
-    { index: 9, name: "peer", kind: "veth", link: 3 }, // the device's link is 9
+    { index: 9, name: "peer", kind: "veth", link: 3 }, // the device's peer is 9
     { index: 10, name: "m0", kind: "macvlan", link: 3 },
     { index: 11, name: "of-host", kind: "macvlan", link: 3, linkNetnsId: 0 },
     { index: 12, name: "alone", kind: "dummy" },

@@ -10,7 +10,7 @@ export function auxiliaryDevice(id: string): string {
   return `/sys/bus/auxiliary/devices/${id}`
 }
 
-/** Whether a PCI device has one of these drivers. */
+/** Reports whether a PCI device has one of these drivers. */
 export function hasDriver(id: string, drivers: readonly string[]): boolean {
   return drivers.some((driver) => tolerateMissing(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
 }

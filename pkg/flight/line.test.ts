@@ -5,8 +5,8 @@ const line: FlightLine = { time: "2026-01-02T03:04:05.678Z", plugin: "bridge", v
 const json = (sequence: number) =>
   `{"seq":${sequence},"time":"2026-01-02T03:04:05.678Z","plugin":"bridge","verb":"ADD","ms":8.25,"exitCode":0}`
 
-// FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/, of the words from byte 12 on that are not all blanks, by a
-// program of its own
+// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/) of the words from byte 12 on that are not all blanks. Computed by
+// a separate program.
 test.each([
   [3, "b50266df"],
   [20, "0f2356e9"],

@@ -9,8 +9,8 @@ const config = '{"cniVersion":"0.4.0","name":"lab","ipam":{"type":"pool"},"prevR
 const oneAddress = '{"cniVersion":"0.4.0","ips":[{"version":"4","address":"192.0.2.7/24"}]}'
 
 /**
- * A directory with the plugin "pool", which records its commands in the file "calls" and then runs `body`. The delegate
- * has the environment of an attachment, with the CNI_COMMAND of its caller.
+ * A directory with the plugin "pool", which writes its commands to the file "calls" and then runs `body`. The
+ * delegate's environment is that of an attachment, with the CNI_COMMAND of its caller.
  */
 class Pool extends PluginDirectory {
   readonly env = {
@@ -190,7 +190,7 @@ describe("a plugin inside this executable", () => {
   const stdin = new TextEncoder().encode(config)
   const builtins = { pool: () => ({ stdout: oneAddress, exitCode: 0 }) }
 
-  /** The delegates of a directory in which "pool" is a link to `target`. */
+  /** Returns the delegates of a directory in which "pool" is a link to `target`. */
   function linked(directory: PluginDirectory, target: string, table = builtins, self?: string) {
     symlinkSync(target, join(directory.path, "pool"))
     return delegateTo({

@@ -3,11 +3,11 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 
-/** A directory for plugins of a test, removed when the scope ends. */
+/** A temporary directory for the plugins of a test. It is removed at the end of the scope. */
 export class PluginDirectory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "cni-invoke-test-"))
 
-  /** Writes a plugin as a shell script, executable by default; returns its path. */
+  /** Writes a plugin as a shell script, which is executable by default. Returns its path. */
   script(name: string, body: string, mode = 0o755): string {
     const path = join(this.path, name)
     mkdirSync(dirname(path), { recursive: true })
@@ -16,7 +16,7 @@ export class PluginDirectory implements Disposable {
     return path
   }
 
-  /** Writes a plugin of the build that this process has; returns its path. */
+  /** Writes a plugin of the same build as this process. Returns its path. */
   ownPlugin(file: string, plugin: string): string {
     const path = join(this.path, file)
     writePluginOfBuild(path, plugin)
@@ -28,12 +28,12 @@ export class PluginDirectory implements Disposable {
   }
 }
 
-/** Writes a file that identifies itself as this plugin, of the same build as `program`. */
+/** Writes a file that identifies itself as this plugin, with the same build as `program`. */
 export function writePluginOfBuild(path: string, plugin: string, program?: string): void {
   writeFileSync(path, elf(buildNote(ownBuild(program)), nameNote(plugin)), { mode: 0o755 })
 }
 
-/** Returns the build ID of a program, by default of the one that runs this test. */
+/** Returns the build ID of a program, by default that of this test's program. */
 export function ownBuild(program = "/proc/self/exe"): Buffer {
   using file = FileDescriptor.open(program, Open.ReadOnly)
   const bytes = Buffer.alloc(4096)
@@ -42,20 +42,20 @@ export function ownBuild(program = "/proc/self/exe"): Buffer {
   return bytes.subarray(id, id + bytes.readUInt32LE(id - 12))
 }
 
-/** The note in which a linker writes a build's id. */
+/** The note with a build's ID, as a linker writes it. */
 export const buildNote = (id: Uint8Array) => note("GNU", 3, id)
 
-/** The note in which our build writes a plugin's name. */
+/** The note with a plugin's name, as our build writes it. */
 export const nameNote = (name: string) => note("CNI", 1, Buffer.from(name.padEnd(16, "\0")))
 
-/** A note, elf(5): the lengths of owner and content, a type, and both. */
+/** Returns a note, elf(5): the lengths of owner and content, the type, and both texts. */
 function note(owner: string, type: number, content: Uint8Array): Buffer {
   const head = Buffer.alloc(12)
   for (const [at, word] of [owner.length + 1, content.length, type].entries()) head.writeUInt32LE(word, at * 4)
   return Buffer.concat([head, Buffer.from(`${owner}\0`), content])
 }
 
-/** An ELF file of notes: struct elf64_hdr and one struct elf64_phdr, <linux/elf.h>. */
+/** Returns an ELF file with these notes: struct elf64_hdr and one struct elf64_phdr, <linux/elf.h>. */
 export function elf(...notes: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(notes)
   const bytes = Buffer.concat([Buffer.alloc(120), content])

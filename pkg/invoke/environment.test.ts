@@ -47,7 +47,7 @@ describe("the environment of a plugin", () => {
     })
   })
 
-  // https://www.w3.org/TR/trace-context/#traceparent-header-field-values: version ff and IDs of zeros are forbidden
+  // https://www.w3.org/TR/trace-context/#traceparent-header-field-values: version ff and IDs of zeros are forbidden.
   test.each([
     "",
     "00-0-0-0",

@@ -8,7 +8,7 @@ import { busyWaitsMs, type Execution, execPlugin } from "./exec.ts"
 
 const stdin = new TextEncoder().encode('{"cniVersion":"1.1.0","name":"lab"}')
 
-/** Runs a script as a plugin; returns its stdout as text, the log, and the exception. */
+/** Runs a script as a plugin. Returns its stdout as text, the log, and the exception. */
 function run(body: string, options: Partial<Execution> = {}, waitsMs?: number[]) {
   using directory = new PluginDirectory()
   const path = directory.script("plugin", body)

@@ -7,7 +7,7 @@ const network = { cniVersion: "1.1.0", name: "lab", type: "bridge", ipam: { type
 const withoutIpam = { cniVersion: "1.1.0", name: "lab", type: "bridge" }
 const oneAddress: Result = { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {} }
 
-/** A caller whose delegate records its calls and answers ADD with `result`; `failing` verbs throw. */
+/** Returns a caller whose delegate records its calls and answers ADD with `result`. The verbs in `failing` throw. */
 function caller(options: { result?: Result; failing?: string[]; network?: typeof withoutIpam } = {}) {
   const calls: string[] = []
   const log: string[] = []

@@ -6,13 +6,14 @@ import * as libcni from "./mod.ts"
 import { attachmentOf, type Behaviour, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
 /**
- * Checks that every operation of the library throws one `CniError` with a code, and throws nothing outside its promise.
+ * Errors that an operation throws outside its promise. There must be none, and every failed operation throws a
+ * `CniError` with a code.
  */
 const unhandled: unknown[] = []
 process.on("unhandledRejection", (error) => unhandled.push(error))
 process.on("uncaughtException", (error) => unhandled.push(error))
 
-/** Returns the error of an operation, which must be a rejected promise, not an exception. */
+/** Returns the error of an operation. It must be that of a rejected promise, not an exception. */
 async function errorOf(operation: () => unknown): Promise<CniError> {
   const promise = operation()
   const error = promise instanceof Promise ? await failure(promise) : promise
@@ -67,7 +68,7 @@ test.each(lists)("a network list that is %s is refused with one code", (_, conte
   expect(caught(() => libcni.parseNetworkList(content as never))).toMatchObject({ name: "CniError", code })
 })
 
-/** Wrong values for the arguments of all operations, and the code that each of them is refused with. */
+/** Wrong values for the arguments of all operations, with the code of the refusal. */
 const runtimes: readonly (readonly [what: string, more: unknown])[] = [
   ["undefined", undefined],
   ["null", null],
@@ -124,7 +125,7 @@ const networks: readonly (readonly [what: string, more: unknown])[] = [
 const with_ = (value: object, more: unknown) =>
   typeof more === "object" && more !== null ? { ...value, ...more } : more
 
-/** All operations, with a runtime, a network and an attachment. */
+/** All operations, each called with a runtime, a network and an attachment. */
 const operations: Readonly<Record<string, (runtime: never, network: never, attachment: never) => Promise<unknown>>> = {
   addNetwork: (...given) => libcni.addNetwork(...given),
   delNetwork: (...given) => libcni.delNetwork(...given),
@@ -161,7 +162,7 @@ describe.each(Object.keys(operations))("%s refuses, before any plugin runs,", (n
       const error = await errorOf(() => run(lab.runtime, networkOf([{ type: "one" }]), with_(attachmentOf(), more)))
       expect(error).toMatchObject({ code })
       expect(lab.calls).toEqual([])
-      expect(existsSync(lab.runtime.cacheDir)).toBe(false) // no lock was waited for either
+      expect(existsSync(lab.runtime.cacheDir)).toBe(false) // no lock was created either
     })
 })
 
@@ -212,7 +213,7 @@ test.each([
     expect(caught(() => libcni.staleAttachments(lab.runtime, network, valid as never))).toMatchObject({ code: 4 })
 })
 
-/** Misbehavior of a plugin, and the code that its runtime gets. */
+/** Misbehaviors of a plugin, each with the code that the runtime gets. */
 const plugins: readonly (readonly [what: string, does: Behaviour, code: number])[] = [
   ["prints nothing", { stdout: "" }, 6],
   ["prints garbage", { stdout: "ok!" }, 6],

@@ -40,7 +40,7 @@ test("#222 a list of attachments with one that cannot be read is an error that n
   using lab = new Lab()
   mkdirSync(lab.results, { recursive: true })
   const file = join(lab.results, "lab-c1-eth0")
-  symlinkSync(file, file) // ELOOP; root may read everything else
+  symlinkSync(file, file) // causes ELOOP; root could read any other file
   expect(refusalOf(() => cachedAttachments(lab.cacheDir))).toMatchObject({
     code: 5,
     message: `Cannot read cache file "${file}"`,

@@ -7,14 +7,14 @@ import { Lab } from "./testing/lab.ts"
 const root = join(import.meta.dir, "../..")
 const page = await Bun.file(join(root, "pkg/libcni/README.md")).text()
 
-/** The result of the fake `bridge`. */
+/** The result of the fake plugin `bridge`. */
 const result = {
   cniVersion: "1.1.0",
   interfaces: [{ name: "veth7" }, { name: "eth0", sandbox: "/run/netns/c1" }],
   ips: [{ address: "10.22.0.2/16", gateway: "10.22.0.1", interface: 1 }],
 }
 
-/** The host that the page takes for granted: two plugins, the network of both, and a broken file beside it. */
+/** Returns the host that the page assumes: two plugins, their network, and a broken file beside it. */
 function hostOfThePage(): Lab {
   const lab = new Lab()
   const VERSION = { stdout: '{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}' }
@@ -26,8 +26,8 @@ function hostOfThePage(): Lab {
 }
 
 /**
- * The examples as one module: arrows become expectations, and imports and directories refer to this checkout and the
- * lab.
+ * Returns the examples as one module. Arrows become expectations, and imports and directories are replaced by those of
+ * this repository and the lab.
  */
 function moduleOf(lab: Lab): string {
   const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
@@ -41,7 +41,7 @@ function moduleOf(lab: Lab): string {
   return `import { expect } from "bun:test"\n${examples}`
 }
 
-/** A directory with the examples, among the packages so that types are found. */
+/** Writes the examples to a directory among the packages, so that their types are found. */
 function writeExamples(lab: Lab) {
   const directory = mkdtempSync(join(root, "node_modules/.examples-"))
   const file = join(directory, "examples.ts")

@@ -68,7 +68,7 @@ test("#139 at the time limit the plugin and its children are killed", async () =
   const { message } = await failure(run)
   expect(message).toStartWith("netplugin failed with no error message: stopped ")
   expect(message).toEndWith("no answer within 2000 ms")
-  while (isRunning(readFileSync(child, "utf8"))) await Bun.sleep(1) // killed with the plugin, and not waited for by it
+  while (isRunning(readFileSync(child, "utf8"))) await Bun.sleep(1) // was killed with the plugin, which did not wait for it
 })
 
 test("an interruption kills it too", async () => {

@@ -11,7 +11,7 @@ import { attachmentOf, failure, Lab, networkOf } from "./testing/lab.ts"
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
 const network = networkOf([{ type: "one" }])
 
-/** A lab whose cache, or a directory in it, is writable by all users; the expected refusal. */
+/** Returns a lab whose cache, or a directory in it, is writable for all users, and the expected refusal. */
 function exposed(inside: string) {
   const lab = new Lab()
   lab.plugin("one")

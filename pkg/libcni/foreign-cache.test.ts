@@ -7,7 +7,8 @@ import { checkEachPlugin, checkNetwork } from "./check.ts"
 import { delNetwork } from "./del.ts"
 import { attachmentOf, failure, Lab, networkOf } from "./testing/lab.ts"
 
-// Both are cached as "a-b-c-eth0": the names of an attachment are joined with "-", and may have some of their own.
+// The cache file of both is "a-b-c-eth0": the names of an attachment are joined with "-", and may contain "-"
+// themselves.
 const theirs = {
   network: networkOf([{ type: "one" }], { name: "a" }),
   attachment: attachmentOf({ containerId: "b-c" }),
@@ -15,7 +16,7 @@ const theirs = {
 const ours = { network: networkOf([{ type: "one" }], { name: "a-b" }), attachment: attachmentOf({ containerId: "c" }) }
 const owner = 'network "a", container "b-c", interface "eth0"'
 
-/** A lab in which another attachment has the cache file that ours would have. */
+/** Returns a lab in which another attachment has the file that our attachment would have. */
 async function labOfAnother() {
   const lab = new Lab()
   lab.plugin("one", { ADD: { stdout: '{"cniVersion":"1.1.0","ips":[{"address":"192.0.2.9/24"}]}' } })
@@ -70,7 +71,7 @@ test("DEL runs the plugins without its result, and leaves it", async () => {
   expect(isUntouched()).toBe(true)
 })
 
-// "a-b-c-eth0" again, with one of the three names the same in each.
+// The file name is "a-b-c-eth0" again, and one of the three names is the same in each.
 test.each([
   ["network", { containerId: "b", ifName: "c-eth0" }],
   ["container", { network: "a-b-c" }],

@@ -10,7 +10,7 @@ import { attachmentOf, failure, Lab, networkOf, waitsWhileExists } from "./testi
 const chain = networkOf([{ type: "one" }, { type: "two" }])
 const c1 = { containerId: "c1", ifName: "eth0" }
 
-/** A lab where c1 and c2 are attached to "lab", with one plugin, and c3 to another network. */
+/** Returns a lab where c1 and c2 are attached to "lab" with one plugin, and c3 to another network. */
 async function labOfThree(): Promise<Lab> {
   const lab = new Lab()
   for (const type of ["one", "two"]) lab.plugin(type)

@@ -6,8 +6,8 @@ import { LockDirectory } from "./lock-directory.ts"
 const say = (text: string) => writeAll(1 as Fd, encodeUtf8(`${text}\n`))
 
 /**
- * A process with a lock: `NAME PATH` prints "held" and holds it until stdin ends, or prints "busy"; prints "lost" when
- * it loses it.
+ * A process with a lock: `NAME PATH` prints "held" and holds the lock until stdin ends, or prints "busy". It prints
+ * "lost" if it loses the lock.
  */
 export function run(): void {
   const [path = ""] = programArguments()

@@ -7,22 +7,22 @@ import { Lab } from "./testing/lab.ts"
 
 const loss = () => new Error("lost")
 const staleMs = 10_000
-/** Close to the limit, with room for a busy machine. */
+/** The margin to the limit, for a busy machine. */
 const roomMs = 2_000
 
-/** A path for a lock, in a directory that is deleted after the test. */
+/** Returns a path for a lock. Its directory is deleted after the test. */
 function place(): { path: string } & Disposable {
   const lab = new Lab()
   return { path: join(lab.root, "lock"), [Symbol.dispose]: () => lab[Symbol.dispose]() }
 }
 
-/** The same with the library of earlier releases. */
+/** Takes and tests a lock with the library of earlier releases. */
 const theirs = (path: string) => {
   const options = { realpath: false, lockfilePath: path, stale: staleMs }
   return { take: () => lock(path, options), isLocked: () => check(path, options) }
 }
 
-/** Sets the time of the holder's last sign of life. */
+/** Sets the time at which the holder last renewed the lock. */
 function age(path: string, ms: number): void {
   const time = new Date(Date.now() - ms)
   utimesSync(path, time, time)

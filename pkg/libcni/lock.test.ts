@@ -9,7 +9,7 @@ import { gcNetwork } from "./gc.ts"
 import { withContainer, withEverything } from "./lock.ts"
 import { attachmentOf, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
-/** An operation that records its start and end, and takes the given time. */
+/** Returns an operation that records its start and its end, and runs until `until` is resolved. */
 function recorder() {
   const events: string[] = []
   return {
@@ -51,7 +51,7 @@ test("#230 ADD, CHECK and DEL of one container follow one another", async () => 
   const add = addNetwork(lab.runtime, network, attachmentOf())
   while (lab.calls.length === 0) await Bun.sleep(1)
   const del = delNetwork(lab.runtime, network, attachmentOf({ ifName: "net1" }))
-  // Another container's operations come and go, so that the DEL would have come too.
+  // Another container's operations run meanwhile, so the DEL would have run if it did not wait.
   await addNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
   await checkNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
   expect(lab.calls.map(({ verb, id }) => `${verb} ${id}`)).toEqual(["ADD c1", "ADD c2", "CHECK c2"])
@@ -80,7 +80,7 @@ test("#223 a collection waits for running operations and holds back new ones", a
   expect(events).toEqual(["c1 starts", "c1 ends", "gc starts", "gc ends", "c2 starts", "c2 ends"])
 })
 
-/** Runs operations in another cache directory, so that an operation that did not wait would have started. */
+/** Runs operations in another cache directory, so that an operation that does not wait has time to start. */
 async function elsewhere(): Promise<void> {
   using lab = new Lab()
   for (const id of ["c1", "c2"]) await withContainer(lab.runtime, id, async () => {})
@@ -124,7 +124,7 @@ test("#230 an operation that loses its lock is stopped: its plugin is killed, no
   const network = networkOf([{ type: "one" }, { type: "two" }])
   const add = failure(addNetwork(lab.runtime, network, attachmentOf(), { undo: true }))
   while (lab.calls.length === 0) await Bun.sleep(1)
-  rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true }) // as others do with a lock that looks abandoned
+  rmSync(join(lab.cacheDir, "locks/c1"), { recursive: true }) // like another process, for a lock that looks abandoned
   expect(await add).toMatchObject({ code: 11, message: expect.stringContaining("lost the lock") })
   expect(lab.sequence).toEqual(["ADD one"])
   expect(cachedAttachments(lab.cacheDir)).toEqual([])
@@ -184,13 +184,13 @@ test("#230 the wait for another operation ends when the caller is told to stop, 
   const never = () => Promise.reject(new Error("it ran"))
   await withContainer(lab.runtime, "c1", async () => {
     const waiting = [withContainer(stopped, "c1", never), withEverything(stopped, never)]
-    // Others come and go, so that these are waiting by now.
+    // Other operations run meanwhile, so that these two wait by now.
     await elsewhere()
     stop.abort(new Error("told to stop"))
-    // Both are listened to: either may be the first to end.
+    // Awaits both, because either may end first.
     const reasons = await Promise.all(waiting.map(failure))
     expect(reasons.map(String)).toEqual(Array(2).fill("Cannot go on: the operation was interrupted; told to stop"))
-    // With `ifPossible` too: this is no lock that cannot be made.
+    // Also with `ifPossible`, which is only for a lock that cannot be created.
     const cleanup = withContainer(stopped, "c1", never, { ifPossible: true })
     expect(await failure(cleanup)).toMatchObject({ code: 11, details: "told to stop" })
   })

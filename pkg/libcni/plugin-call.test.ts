@@ -12,7 +12,7 @@ import { attachmentOf, type Behaviour, failure, Lab, networkOf } from "./testing
 const one = networkOf([{ type: "one" }])
 const valid = [{ containerId: "c1", ifName: "eth0" }]
 
-/** Every operation of the library, in an order in which all of them can succeed. */
+/** Every operation of the library, in an order in which all can succeed. */
 const operations: Readonly<Record<string, (runtime: Runtime, network: Network) => Promise<unknown>>> = {
   ADD: (runtime, network) => addNetwork(runtime, network, attachmentOf()),
   CHECK: (runtime, network) => checkNetwork(runtime, network, attachmentOf()),
@@ -25,7 +25,7 @@ async function runAll(runtime: Runtime, network: Network): Promise<void> {
   for (const run of Object.values(operations)) await run(runtime, network)
 }
 
-/** A behavior for each operation. */
+/** Returns this behavior for each operation. */
 const always = (behaviour: Behaviour) =>
   Object.fromEntries(
     Object.keys(operations).map((verb) => [verb, { ...behaviour, ...(verb === "ADD" ? { stdout: "{}" } : {}) }]),

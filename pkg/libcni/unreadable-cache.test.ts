@@ -9,7 +9,7 @@ import { attachmentOf, failure, Lab, networkOf } from "./testing/lab.ts"
 
 const network = networkOf([{ type: "one" }])
 
-/** A lab with an attachment whose cache file exists and cannot be read, not even by root. */
+/** Returns a lab with an attachment whose cache file exists but cannot be read, not even by root. */
 async function labWithUnreadable() {
   const lab = new Lab()
   lab.plugin("one")

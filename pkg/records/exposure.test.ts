@@ -7,7 +7,7 @@ import { findExposure, requireOwn } from "./mod.ts"
 const top = mkdtempSync(join(tmpdir(), "cni-exposure-"))
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
-/** A directory with this mode, under any umask. */
+/** Creates a directory with this mode, regardless of the umask. */
 function make(name: string, mode = 0o755): string {
   const path = join(top, name)
   mkdirSync(path)
@@ -45,7 +45,7 @@ test("a link is followed, and all that it leads through is looked at [S27]", () 
   symlinkSync("round", join(top, "round"))
   for (const link of ["absolute", "relative"])
     expect(findExposure(join(top, link))).toBe(`all users may write to "${hidden}"`)
-  expect(findExposure(join(top, "round"))).toBeUndefined() // the next call that uses it gets ELOOP
+  expect(findExposure(join(top, "round"))).toBeUndefined() // the next call that uses the path gets ELOOP
   const good = make("good")
   symlinkSync(good, join(top, "to-good"))
   expect(findExposure(join(top, "to-good"))).toBeUndefined()

@@ -41,7 +41,7 @@ test("errors name the file, and what it is", () => {
   const records = new Records(directory, "backup")
   mkdirSync(records.pathOf(name))
   expect(() => records.write(name, bytes("x"))).toThrow()
-  expect(readdirSync(directory)).toEqual([name]) // no draft
+  expect(readdirSync(directory)).toEqual([name]) // without a draft
   for (const [act, words] of [
     [() => records.read(name), `Cannot read the backup "${directory}/${name}"`],
     [() => records.write(name, bytes("x")), `Cannot write the backup "${directory}/${name}"`],
@@ -61,7 +61,7 @@ test("errors name the file, and what it is", () => {
   }
   expect(() => new Records(join(directory, "not/yet/there"), "backup").requireWritable()).not.toThrow()
   expect(readdirSync(directory)).toEqual([name])
-  // What had a name for a moment would have changed the directory's time, and a kill would have left it.
+  // A file with a name, even a temporary one, would change the directory's time, and a kill would leave it.
   const before = statSync(directory, { bigint: true }).mtimeNs
   new Records(directory, "backup").requireWritable()
   expect(statSync(directory, { bigint: true }).mtimeNs).toBe(before)

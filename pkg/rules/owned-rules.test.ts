@@ -7,12 +7,12 @@ import { OwnedRules } from "./owned-rules.ts"
 
 const owner: Owner = { network: "lab", containerId: "c1", ifName: "eth0" }
 type Verb = "add" | "check" | "remove" | "gc" | "isUsable" | "mayHold"
-/** A backend's exceptions, by verb; false for a request that it answers with false. */
+/** The exceptions of a backend, by verb. `false` makes the verb return false. */
 type Answers = Partial<Record<Verb, Error | false>>
 
 const feature = { rules: "lights", does: () => "light", needs: "the kernel needs lamps", key: "backend" }
 
-/** The rules of three places with these answers, and their calls in order. */
+/** Returns rules in three places with these answers, and the calls in order. */
 function play(nftables: Answers | undefined, iptables: Answers | undefined, other?: Answers) {
   const said: string[] = []
   const place = (name: string, answers: Answers): RuleBackend<{ owner: Owner }, string, string> => {

@@ -1,5 +1,5 @@
-// An interface plugin and its IPAM plugin for tests, the latter also as a process, `bun delegation.fixture.ts`, and a
-// plugin that has the former called, `bun delegation.fixture.ts above`.
+// Plugins for tests: an interface plugin and its IPAM plugin. `bun delegation.fixture.ts` runs the IPAM plugin as a
+// process, and `bun delegation.fixture.ts above` runs a third plugin, which calls the interface plugin.
 import { CniError, type Result } from "../types/mod.ts"
 import { definePlugin } from "./plugin.ts"
 import { runPlugin } from "./process.ts"
@@ -11,7 +11,7 @@ const lease: Result = {
   dns: { nameservers: ["192.0.2.53"] },
 }
 
-/** Fails every verb that its configuration's "ipam.failing" lists. */
+/** The IPAM plugin. It fails every verb in "ipam.failing" of its configuration. */
 export const pool = definePlugin({
   name: "pool",
   config({ ipam }, { verb }) {
@@ -29,7 +29,7 @@ export const pool = definePlugin({
   gc() {},
 })
 
-/** Delegates every verb to another plugin, and logs its lines. */
+/** Returns a plugin that delegates every verb to another plugin. */
 const handingOn = (name: string, to: string) =>
   definePlugin({
     name,

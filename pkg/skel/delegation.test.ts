@@ -6,7 +6,7 @@ import { outer, pool } from "./delegation.fixture.ts"
 import { attachment } from "./plugin.fixture.ts"
 import { serve } from "./serve.ts"
 
-// In one directory "pool" is a program of its own, in the other it is a plugin of the build that runs this test.
+// In one directory "pool" is a program of its own. In the other it is a plugin of the build that runs this test.
 const directories = { apart: new PluginDirectory(), together: new PluginDirectory() }
 const [apart, together] = [directories.apart.path, directories.together.path]
 
@@ -36,7 +36,7 @@ test("the delegates of a process are called there, and by one another", async ()
   const fixture = join(import.meta.dir, "delegation.fixture.ts")
   const child = Bun.spawn([process.execPath, fixture, "above"], { env, stdin, stdout: "pipe", stderr: "pipe" })
   expect(JSON.parse(await child.stdout.text())).toMatchObject({ ips: [{ address: "192.0.2.7/24" }] })
-  expect(await child.stderr.text()).toBe("pool: leasing\n") // not a word of Bun, which is what both names lead to
+  expect(await child.stderr.text()).toBe("pool: leasing\n") // no output of Bun, to which both names lead
   expect(await child.exited).toBe(0)
 })
 

@@ -19,7 +19,7 @@ const result: Result = {
 const done = { stdout: "", exitCode: 0 }
 const stages = { input: expect.any(Number), plugin: expect.any(Number) }
 
-/** A directory with an empty ring; `lines` is its content afterwards. */
+/** A temporary flight recorder's file. `lines` has its content. */
 class Ring implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
   readonly path = join(this.#directory, "ring")
@@ -49,7 +49,7 @@ interface Watched {
   builtins?: Builtins
 }
 
-/** Serves a call of the recorder on a ring, as a process does. */
+/** Serves a call like a process, with the flight recorder. */
 function fly(
   flight: Flight,
   variables: Record<string, string>,
@@ -71,7 +71,7 @@ function fly(
   return reply
 }
 
-/** The line of one call, without its duration. */
+/** Returns the line of one call, without its duration. */
 function lineOf(variables: Record<string, string>, watched?: Watched): Lines {
   using ring = new Ring()
   const flight = ring.begin(variables)

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { ask, Recorder } from "./plugin.fixture.ts"
 
-/** Asks a plugin that supports `versions`; the error must come before the plugin is called. */
+/** Returns the refusal of a plugin that supports `versions`. The error must come before the plugin is called. */
 function refused(command: string, cniVersion: string | undefined, versions?: string[]) {
   const recorder = new Recorder(versions ? { versions } : {})
   const stdin = { ...(cniVersion === undefined ? {} : { cniVersion }), name: "lab", "cni.dev/attachments": [] }

@@ -2,12 +2,12 @@ import type { Result } from "../types/mod.ts"
 import { type Call, definePlugin, type Plugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
 
-/** A plugin for tests that remembers its calls and answers ADD with one address. */
+/** A plugin for tests that records its calls and answers ADD with one address. */
 export class Recorder {
   readonly calls: Call[] = []
   readonly plugin: Plugin<{ fromConfig: unknown }>
 
-  /** `behave` runs in every verb, for tests that have it fail. */
+  /** `behave` runs in every verb. Tests use it to make a verb fail. */
   constructor(options: { versions?: readonly string[]; result?: Result; behave?: (call: Call) => void } = {}) {
     const record = (call: Call) => {
       this.calls.push(call)
@@ -36,7 +36,7 @@ export class Recorder {
 
 export const oneAddress: Result = { interfaces: [], ips: [{ address: "192.0.2.7/24" }], routes: [], dns: {} }
 
-/** The variables of an attachment. The namespace does not exist, so it is not a plugin's own. */
+/** The variables of an attachment. The namespace does not exist, so it cannot be the plugin's own. */
 export const attachment = {
   CNI_CONTAINERID: "some-container-id",
   CNI_NETNS: "/run/netns/not-there",
@@ -45,16 +45,16 @@ export const attachment = {
   CNI_PATH: "/some/cni/path",
 }
 
-/** The result of `ask`: the whole reply, its document, and the log. */
+/** The reply of a plugin in `ask`, with its document and the log. */
 export interface Answer {
   stdout: string
   exitCode: number
-  /** The JSON document on stdout; `{}` for an empty one. */
+  /** The JSON document on stdout, or `{}` if there is none. */
   json: Record<string, unknown>
   log: string[]
 }
 
-/** Serves one call. `env` is laid over the variables of an attachment; an `undefined` there removes one. */
+/** Serves one call. `env` replaces variables of an attachment; `undefined` removes one. */
 export function ask<C>(
   plugin: Plugin<C>,
   env: Record<string, string | undefined>,

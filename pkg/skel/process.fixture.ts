@@ -1,4 +1,4 @@
-// A plugin as its own process: `bun process.fixture.ts`. What its verbs do is the "name" of the network.
+// A plugin as its own process: `bun process.fixture.ts`. The "name" of the network selects the behavior of its verbs.
 import { Recorder } from "./plugin.fixture.ts"
 import type { Call } from "./plugin.ts"
 import { runPlugin } from "./process.ts"

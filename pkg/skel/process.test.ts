@@ -5,7 +5,7 @@ import { inputLimit } from "./process.ts"
 
 const fixture = join(import.meta.dir, "process.fixture.ts")
 
-/** Runs the fixture. `stdin` is a configuration, or a redirection of the shell. */
+/** Runs the fixture. `stdin` is a configuration, or a shell redirection. */
 async function run(name: string, options: { command?: string; shell?: string } = {}) {
   const env = { ...attachment, PATH: process.env.PATH, CNI_COMMAND: options.command ?? "ADD" }
   const plugin = [process.execPath, fixture]
@@ -69,7 +69,7 @@ describe("stdin", () => {
     const bytes = readStdin()
     console.log(bytes.length, new Bun.CryptoHasher("sha256").update(bytes).digest("hex"))`
 
-  // The buffer begins with 8 KiB and grows to the limit, which stands in the specification's place: it has none.
+  // The buffer begins with 8 KiB and grows to this suite's limit. The specification has none.
   test.each([1, 8191, 8192, 8193, 100_000, 16 * 1024 * 1024])("of %d bytes is read whole", async (size) => {
     const stdin = new Uint8Array(size).map((_, at) => (at * 31) >> 3)
     const child = Bun.spawn([process.execPath, "-e", readingScript], { stdin, stdout: "pipe" })
@@ -128,7 +128,7 @@ describe("stdout", () => {
 })
 
 describe("stdout that is non-blocking", () => {
-  /** Writes 1 MiB to a pipe of 64 KiB, which `open` makes stdout; "R" is its other end. */
+  /** Writes 1 MiB to a pipe of 64 KiB. `open` makes the pipe stdout, with "R" as its other end. */
   const write = (open: string, fullMs: number) => {
     const script = `import { writeStdout } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}
       writeStdout("x".repeat(1 << 20), ${fullMs})`

@@ -70,7 +70,7 @@ describe("what a verb gets", () => {
       expect(ask(idle, env, { ...network, cniVersion: "1.1.0" })).toMatchObject({ stdout: "", exitCode: 0, log: [] })
       expect(ask(idle, env, { ...network, cniVersion: old }).json.msg).toBe(`config version does not allow ${verb}`)
       const { gc: _, ...withoutGc } = idle
-      // @ts-expect-error: a verb that was forgotten does not type-check, where upstream takes it for nothing to do
+      // @ts-expect-error: a missing verb is a type error here; upstream would do nothing for it
       definePlugin(withoutGc)
     },
   )
@@ -255,7 +255,7 @@ describe("errors of the plugin", () => {
       cniVersion: "0.4.0",
       code: 999,
       msg: "potato",
-      details: expect.stringMatching(/^at .*pkg\/skel\/serve\.test\.ts:\d+/), // where it was made
+      details: expect.stringMatching(/^at .*pkg\/skel\/serve\.test\.ts:\d+/), // the origin of the error
     })
   })
 
@@ -330,7 +330,7 @@ describe("errors of the plugin", () => {
 describe("a delegate", () => {
   const stdin = bytes('{"cniVersion":"1.1.0","name":"lab"}')
 
-  /** Returns the call of the delegate "exe", which runs in this process. */
+  /** Returns the call that the delegate "exe" in this process receives. */
   function callOf(env: Record<string, string>) {
     const seen: unknown[] = []
     const exe: Builtin = (call) => {

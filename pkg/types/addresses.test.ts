@@ -22,7 +22,7 @@ import {
 
 const number = (bytes: Uint8Array) => bytes.reduce((value, byte) => (value << 8n) | BigInt(byte), 0n)
 const bytesOf = (length: number) => fc.uint8Array({ minLength: length, maxLength: length })
-/** Groups with many zeros and small numbers, so that "::" and short groups are met often. */
+/** Groups with many zeros and small numbers, so that "::" and short groups are frequent. */
 const group = fc.oneof(fc.constant(0), fc.nat(0xffff), fc.nat(15))
 const groups = fc.array(group, { minLength: 8, maxLength: 8 })
 const soup = fc.string({ unit: fc.constantFrom(..."0123456789abcdefABCDEFg:./% "), maxLength: 24 })
@@ -38,7 +38,7 @@ test("IPv4 text reads as ip-num reads it", () => {
   )
 })
 
-/** The value of an address, without the bits with which IPv6 maps IPv4. */
+/** Returns the value of an address, without the bits that mark an IPv4-mapped one. */
 function numberOf({ value }: IPv6): bigint {
   return value >> 32n === 0xffffn ? value & 0xffffffffn : value
 }
@@ -133,7 +133,7 @@ test.each([
   expect(parseIp(text)).toBeUndefined()
 })
 
-// What Go's net.ParseIP and net.IP.String make of them.
+// The results of Go's net.ParseIP and net.IP.String.
 test.each([
   ["::ffff:10.9.9.9", "10.9.9.9"],
   ["::FFFF:10.9.9.9", "10.9.9.9"],
@@ -154,8 +154,8 @@ test.each([
   expect(sameIp(text, normal)).toBe(true)
 })
 
-// What Go's net.IPNet.String makes of what net.ParseCIDR has read; of mapped networks that are not IPv4 alone it makes
-// "/0".
+// The results of Go's net.IPNet.String for networks parsed by net.ParseCIDR. For mapped networks with other than IPv4
+// addresses Go prints "/0".
 test.each([
   ["::ffff:10.1.0.2/120", "10.1.0.2/24"],
   ["::ffff:0a01:0002/128", "10.1.0.2/32"],
@@ -185,7 +185,7 @@ test("the bytes of a mapped address are told from others", () => {
   const mapped = Uint8Array.of(...new Uint8Array(10), 255, 255, 1, 2, 3, 4)
   expect(unmapped(mapped)).toEqual(Uint8Array.of(1, 2, 3, 4))
   expect(unmapped(ip("::1"))).toHaveLength(16)
-  expect(formatIp(mapped)).toBe("::ffff:1.2.3.4") // as the kernel has it
+  expect(formatIp(mapped)).toBe("::ffff:1.2.3.4") // as in the kernel
   expect(sameIp("2001:DB8:0::1", "2001:db8::1")).toBe(true)
   expect(sameIp("1.2.3.4", "1.2.3.5")).toBe(false)
   expect(sameIp("nonsense", "nonsense")).toBe(false)

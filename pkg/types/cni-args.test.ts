@@ -3,7 +3,7 @@ import { Code, isCniError, parseCidr, parseCniArgs, parseCniBoolean, parseMac, r
 
 const text = (value: string) => value
 
-/** The message of the code 4 error that `run` throws. */
+/** Returns the message of the error with code 4 that `run` throws. */
 function refusal(run: () => unknown): string {
   try {
     run()

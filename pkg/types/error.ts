@@ -58,7 +58,7 @@ export class CniError extends Error {
  */
 export class AlreadyAttached extends CniError {}
 
-/** Whether a value is a `CniError` with this code. */
+/** Reports whether a value is a `CniError` with this code. */
 export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }

@@ -13,9 +13,9 @@ import {
 } from "./mod.ts"
 import { anyCidr, anyIp, anyResult } from "./result.fixture.ts"
 
-// For every input decoders answer with a value or with a CniError, never with anything else.
+// For every input decoders return a value or throw a CniError, and nothing else.
 
-/** A key that some decoder looks for, in several spellings, or any other. */
+/** A key that some decoder knows, in several spellings, or any other key. */
 const key = fc.oneof(
   fc.constantFrom(
     ..."cniVersion name type ipam dns args runtimeConfig prevResult interfaces ips routes ip4 ip6 ip address".split(
@@ -38,7 +38,7 @@ const { document } = fc.letrec<{ value: unknown; document: Record<string, unknow
   document: fc.dictionary(key, tie("value"), { maxKeys: 6 }),
 }))
 
-/** Returns the result of `run`; a `CniError` is a result too. */
+/** Returns the result of `run`, or undefined if it throws a `CniError`. */
 function answer<T>(run: () => T): T | undefined {
   try {
     return run()
@@ -48,7 +48,7 @@ function answer<T>(run: () => T): T | undefined {
   }
 }
 
-/** A copy of a document in which the value at the `place`th spot (modulo their number) is another. */
+/** Returns a copy of a document with another value at position `place` (modulo the number of values). */
 function replaceOne(document: unknown, place: number, value: unknown): unknown {
   const spots: unknown[] = []
   JSON.stringify(document, (_key, each) => {

@@ -13,7 +13,7 @@ import {
   stringifyJson,
 } from "./mod.ts"
 
-/** The message of the code 6 error for a text. */
+/** Returns the message of the error with code 6 for a text. */
 function fault(text: string | Uint8Array): string {
   try {
     parseJsonObject(text)

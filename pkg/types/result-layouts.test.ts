@@ -3,7 +3,7 @@ import fc from "fast-check"
 import { Code, convertResult, encodeResult, isCniError, type JsonObject, supportedVersions } from "./mod.ts"
 import { anyResult } from "./result.fixture.ts"
 
-/** A document of 0.2.0 with every key of this layout. */
+/** A document of 0.2.0 with every key of its layout. */
 const two = {
   cniVersion: "0.2.0",
   ip4: {
@@ -26,7 +26,7 @@ const four = {
   dns: { nameservers: ["192.0.2.53"], domain: "lab" },
 }
 
-/** A document of 1.1.0 with keys that 0.4.0 does not have. */
+/** A document of 1.1.0 with keys that 0.4.0 lacks. */
 const eleven = {
   cniVersion: "1.1.0",
   interfaces: [{ name: "eth0", mac: "0a:00:00:00:00:08", mtu: 1400, sandbox: "/ns", socketPath: "/s", pciID: "p" }],
@@ -40,7 +40,7 @@ const eleven = {
   ],
 }
 
-/** The message of the code 1 error that `run` throws. */
+/** Returns the message of the error with code 1 that `run` throws. */
 function refusal(run: () => unknown): string {
   try {
     run()

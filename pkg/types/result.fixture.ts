@@ -1,8 +1,8 @@
 import fc from "fast-check"
 import { formatIp, type IpConfig, type Result, type Route, unmapped } from "./mod.ts"
 
-// Arbitrary results for tests: everything the types allow, in the form that decoding yields (nothing empty or zero that
-// is left out in writing).
+// Arbitrary results for tests: everything that the types allow, as returned by decoding, that is, without the empty and
+// zero values that encoding omits.
 
 /** Addresses of both families. */
 export const anyIp = fc

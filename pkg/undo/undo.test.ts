@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { CniError } from "../types/mod.ts"
 import { Failures, Undo } from "./mod.ts"
 
-/** Makes the changes "a", "b", "c" in one scope; `failing` throws. Returns the events in order. */
+/** Makes the changes "a", "b" and "c" in one scope. The change `failing` throws. Returns the events in order. */
 function change(options: { keep?: boolean; failing?: string; stuck?: string } = {}): string[] {
   const events: string[] = []
   try {

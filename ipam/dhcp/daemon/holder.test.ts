@@ -1,4 +1,4 @@
-/** A holder without a kernel: its link is the test, which is the server at the other end too. */
+/** Tests of a holder without a kernel. The test replaces the link and the server at its other end. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { join } from "node:path"
@@ -19,17 +19,17 @@ const record = {
 }
 const names: Record<string, string> = { "01": "DISCOVER", "03": "REQUEST", "07": "RELEASE" }
 const [OFFER, ACK, NAK] = [2, 5, 6]
-/** Half of an hour, sooner by a 64th of it. */
+/** Half an hour minus a 64th of it. */
 const T1 = 1_771_875
 
 let directory: string
-/** What has happened, in order: frames, records, changes of the interface, answers. */
+/** The events so far, in order: frames, records, changes of the interface, answers. */
 let events: string[]
 let now: number
 let link: FakeLink
 let env: Environment
 
-/** A link whose frames are kept, and whose peer is the test. */
+/** A link that records the sent frames. The test sends the answers. */
 class FakeLink implements ContainerLink {
   readonly record = record
   isGone = false
@@ -69,7 +69,7 @@ class FakeLink implements ContainerLink {
     return true
   }
 
-  /** A server's answer to the last frame. */
+  /** Passes a server's answer to the last frame to the holder. */
   answer(type: number): void {
     const state = { config: { mac: this.#last.mac }, xid: this.#last.xid } as Parameters<typeof answer4>[0]
     this.#received.push(answer4(state, type, type === NAK ? "0.0.0.0" : "10.1.2.3", { 51: "00000e10" }))
@@ -77,14 +77,14 @@ class FakeLink implements ContainerLink {
   }
 }
 
-/** Writes no file, but records the data. */
+/** A journal that records the data instead of writing files. */
 class FakeJournal extends Journal {
   override write = ({ progress }: { progress: string }, durable: boolean) =>
     void events.push(`${progress}${durable ? ", on disk" : ""}`)
   override remove = () => void events.push("removed")
 }
 
-/** From now on the disk is full for these. */
+/** Makes these methods of the journal fail, as on a full disk. */
 function full(...methods: readonly ("write" | "remove")[]): void {
   for (const method of methods) {
     env.journal[method] = () => {
@@ -118,7 +118,7 @@ function acquire(): void {
   holder.wait(waiter)
 }
 
-/** What has happened since the last call. */
+/** Returns the events since the last call, and forgets them. */
 const since = () => events.splice(0)
 
 function hold(): void {

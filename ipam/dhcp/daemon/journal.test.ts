@@ -63,7 +63,7 @@ describe("the journal", () => {
       journal.write(record("a"), false)
       expect(syncs).toBe(0)
       journal.write(record("a"), true)
-      expect(syncs).toBe(2) // of the file, and of the directory
+      expect(syncs).toBe(2) // one of the file and one of the directory
     } finally {
       calls.fsync = fsync
     }
@@ -79,7 +79,7 @@ describe("the journal", () => {
     expect(journal.exists).toBe(true)
   })
 
-  // rename(2) leaves a whole file or none; what a disk without room, or another program, leaves is cut anywhere
+  // rename(2) leaves a complete file or none. A full disk or another program may leave a file that ends anywhere.
   test("passes over a file that is cut at any byte, changed or of another key, and says so", () => {
     const journal = open()
     journal.write(record("a"), false)

@@ -17,12 +17,12 @@ const welcome = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const greeting = new TextEncoder().encode("CONNECT /_goRPC_ HTTP/1.0\n\n")
 const holder = { key: "box/net/eth0" } as Holder
 
-/** The requests to the service, and the waiting callers. */
+/** The calls of the service so far, and the callers that wait. */
 let asked: unknown[]
 let waiters: Waiter[]
 let touched: Holder[]
 let log: string[]
-/** The result of a call to the service. */
+/** The service's reaction to a call. */
 let act: (waiter?: Waiter) => Holder | undefined
 let directory: string
 let server: FileDescriptor
@@ -56,7 +56,7 @@ afterEach(() => {
   rmSync(directory, { recursive: true })
 })
 
-/** Makes the sessions handle all pending events. */
+/** Lets the sessions handle all pending events. */
 function turn(): void {
   const buffer = new Uint8Array(65_536)
   sessions.accept(server.fd)
@@ -85,7 +85,7 @@ class Client {
     }
   }
 
-  /** The received bytes; `false` once the other side has closed. */
+  /** Returns the received bytes. Sets `isClosed` if the other side has closed the connection. */
   receive(): Uint8Array {
     const buffer = new Uint8Array(1 << 20)
     let length = 0
@@ -102,7 +102,7 @@ class Client {
     return buffer.subarray(0, length)
   }
 
-  /** The values that have come after the welcome. */
+  /** Returns the values received after the daemon's first bytes. */
   values(): GobObject[] {
     const bytes = this.receive()
     const skipped = this.text === "" ? welcome.length : 0
@@ -145,7 +145,7 @@ describe("a call", () => {
     expect([response, decodeReply(reply)]).toEqual([{ ServiceMethod: "DHCP.Allocate", Seq: 3 }, result])
     client.close()
     turn()
-    expect(asked).toHaveLength(1) // nothing to abandon
+    expect(asked).toHaveLength(1) // no call waits
   })
 
   test("of DHCP.Allocate for a lease that is there is answered at once", () => {
@@ -245,6 +245,6 @@ test("bytes that the peer does not take at once are written later", () => {
 
 test("a descriptor that is not of a session is left alone", () => {
   expect(sessions.serve(server.fd, new Uint8Array(10))).toBe(false)
-  sessions.accept(server.fd) // no connection waits
+  sessions.accept(server.fd) // no connection is waiting
   expect(sessions.requests).toEqual([])
 })

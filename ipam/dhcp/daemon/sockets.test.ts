@@ -2,7 +2,8 @@ import { expect, test } from "bun:test"
 import type { Ifindex } from "../../../pkg/netlink/mod.ts"
 import { reportsCarrier } from "./sockets.ts"
 
-// struct nlmsghdr, struct ifinfomsg: `strace -x -e recvfrom`, while the other end of a pair was a bridge's port.
+// struct nlmsghdr, struct ifinfomsg: recorded with `strace -x -e recvfrom` while the other end of the pair was a port
+// of a bridge.
 const event = (flags: string, change: string, type = "1000") =>
   Uint8Array.fromHex(`20000000${type}0000${"0".repeat(16)}0000010002000000${flags}${change}`)
 

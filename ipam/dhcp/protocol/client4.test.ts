@@ -154,7 +154,7 @@ describe("a probe", () => {
     expect(client.step.send).toEqual([probe])
     expect(client.wait().send).toEqual([probe])
     expect(client.wait().send).toEqual([probe])
-    client.frame(probe) // its own, which the socket hears
+    client.frame(probe) // the client's own probe, which its socket receives too
     expect(client.wait()).toMatchObject({ send: [], changes: [{ kind: "bound" }] })
     expect(client.now).toBe(1_000_300)
   })

@@ -9,7 +9,7 @@ import { answer6, association6, config6, ip, serverDuid, TestClient } from "./te
 
 const [advertise, reply] = [2, 7]
 
-/** What was sent: types of DHCPv6 messages with their options, and "RS" for router solicitations. */
+/** Returns the sent frames: DHCPv6 messages in hexadecimal, and "RS" for router solicitations. */
 function sent(client: TestClient): string[] {
   return client.step.send.map((frame) => {
     const packet = readPacket(frame)
@@ -21,7 +21,7 @@ function sent(client: TestClient): string[] {
 
 const client6 = () => new TestClient(config6)
 
-/** A client that has 2001:db8::5b, and has heard the router of the captured advertisement. */
+/** Returns a client with 2001:db8::5b that has received the captured router advertisement. */
 function bound(): TestClient {
   const client = client6()
   client.start()
@@ -98,7 +98,7 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.step.listen).toBe(false)
   })
 
-  // RFC 8415, 21.9: in hundredths of a second
+  // RFC 8415, 21.9: the elapsed time is in hundredths of a second.
   test("says how long it has been asking", () => {
     const client = client6()
     client.start()
@@ -160,7 +160,7 @@ describe("a client of DHCPv6 without a lease", () => {
     expect(client.state.phase).toBe("selecting")
   })
 
-  // RFC 5908: suboption 1 is the address of a server, 2 of a group, 3 a name
+  // RFC 5908: suboption 1 is the address of a server, 2 that of a group, 3 a name.
   test("has the addresses of servers of NTP", () => {
     const [server, group, short] = ["2001:db8::7", "ff05::101", "2001:db8::8"].map(ip)
     const options = concat([
@@ -210,7 +210,7 @@ describe("a client of DHCPv6 with a lease", () => {
     const before = client.state.lease
     client.wait()
     client.frame(answer6(client.state, reply, [association6({ address: "2001:db8::5c" })]))
-    expect(client.state.phase).toBe("routing") // the router has not been heard for a while
+    expect(client.state.phase).toBe("routing") // the last router advertisement is too old
     client.frame(captured.routerAdvertisement)
     expect(client.step.changes).toEqual([{ kind: "renewed", lease: client.state.lease, before } as never])
     expect(client.state.lease).toMatchObject({ address: "2001:db8::5c/64", gateway: "fe80::858:aff:fe01:201" })
@@ -269,7 +269,7 @@ describe("a client of DHCPv6 with a lease", () => {
     const later = bound()
     later.now += 5000
     later.on({ kind: "release" })
-    expect(sent(later)).toEqual([`08${xid}${clientId}${server}${elapsed}${held}`]) // a message of its own begins now
+    expect(sent(later)).toEqual([`08${xid}${clientId}${server}${elapsed}${held}`]) // RELEASE starts a new transaction now
   })
 })
 

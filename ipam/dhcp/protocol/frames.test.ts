@@ -39,7 +39,7 @@ describe("a UDP datagram", () => {
     const to = { mac: serverMac, ip: ip("10.0.0.2"), port: 67 }
     const checksumWith = (payload: Uint8Array) => encodeUdp(from, to, payload).slice(40, 42)
     const rest = checksumWith(new Uint8Array(2))
-    expect(checksumWith(rest)).toEqual(Uint8Array.of(0xff, 0xff)) // with it the sum is all ones
+    expect(checksumWith(rest)).toEqual(Uint8Array.of(0xff, 0xff)) // makes the sum all ones
   })
 
   const broken: [string, (frame: Uint8Array) => void][] = [
@@ -59,7 +59,7 @@ describe("a UDP datagram", () => {
     expect(readPacket(frame)).toBeUndefined()
   })
 
-  // <linux/if_ether.h>: ETH_P_ARP, and VLAN tags, behind which lies another header.
+  // <linux/if_ether.h>: ETH_P_ARP; VLAN tags, which another header follows; and other types.
   test.each([0x0806, 0x8100, 0x86dc, 0x0801])("is not read from a frame of another type, %p", (type) => {
     for (const whole of [captured.offer, captured.reply]) {
       const frame = whole.slice()
@@ -91,7 +91,7 @@ describe("ARP", () => {
     expect(Uint8Array.of(...encodeProbe(clientMac, ip("10.1.2.50")), ...padding)).toEqual(captured.busyboxProbe)
   })
 
-  // RFC 826: an answer of 0a:58:0a:01:02:09, which has 10.1.2.50
+  // RFC 826: an answer of 0a:58:0a:01:02:09, the owner of 10.1.2.50.
   const answer = Uint8Array.fromHex(
     "0a580a010203 0a580a010209 0806 0001 0800 06 04 0002 0a580a010209 0a010232 0a580a010203 00000000".replaceAll(
       " ",
@@ -133,7 +133,7 @@ describe("ICMPv6", () => {
 })
 
 /**
- * Runs a classic BPF program as the kernel does, with the instructions that ours have;
+ * Runs a classic BPF program like the kernel, but supports only the instructions of our filters;
  * `Documentation/networking/filter.rst`.
  */
 function runFilter(program: Uint8Array, frame: Uint8Array): number {

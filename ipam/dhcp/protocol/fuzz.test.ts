@@ -8,7 +8,7 @@ import { decodeOptions6, encodeOptions6 } from "./options6.ts"
 import * as captured from "./testing/captured.ts"
 import { answer4, answer6, association6, config4, config6, ip, serverMac, TestClient } from "./testing/link.ts"
 
-/** `npm run test:faults` runs the long form, which takes minutes. */
+/** `npm run test:faults` runs the long form of the tests, which takes minutes. */
 const isLong = process.env.CNI_FAULTS === "long"
 const numRuns = isLong ? 100_000 : 2000
 const clientRuns = isLong ? 100_000 : 300
@@ -16,7 +16,7 @@ const timeoutMs = 30_000 + 20 * numRuns
 
 const noise = fc.uint8Array({ maxLength: 600 })
 
-/** A frame with some bytes replaced, and cut off or made longer. */
+/** Returns frames in which some bytes are replaced, and which may be truncated or extended. */
 function damaged(frame: Uint8Array): fc.Arbitrary<Uint8Array> {
   const change = fc.tuple(fc.nat(frame.length - 1), fc.nat(255))
   return fc
@@ -32,7 +32,7 @@ function damaged(frame: Uint8Array): fc.Arbitrary<Uint8Array> {
     })
 }
 
-/** A payload in a frame that is otherwise right, for the ports of either protocol. */
+/** Returns valid frames with an arbitrary payload, for the ports of DHCPv4 and DHCPv6. */
 function framed(payload: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc.tuple(payload, fc.boolean()).map(([bytes, is6]) => {
     const [from, to] = is6 ? ["fe80::1", "fe80::858:aff:fe01:203"] : ["10.1.2.1", "10.1.2.50"]
@@ -51,7 +51,7 @@ const hostileOptions = fc.dictionary(
   { maxKeys: 12 },
 )
 
-/** The events of a client, in any order. */
+/** Events for a client, in any order. */
 const happening = fc.oneof(
   { weight: 4, arbitrary: fc.constant("wait" as const) },
   fc.constant("start" as const),
@@ -62,7 +62,7 @@ const happening = fc.oneof(
   ),
 )
 
-/** The invariants after every step. */
+/** Checks the invariants after a step. */
 function expectSound(client: TestClient): void {
   const { state, send, listen, changes } = client.step
   if (state.phase !== "ended" && state.phase !== "init" && state.phase !== "bound") expect(state.deadline).toBeDefined()

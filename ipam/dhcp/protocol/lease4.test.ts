@@ -59,7 +59,7 @@ describe("a lease", () => {
   })
 
   test("has no gateway and no default route where routers were not asked for, though the server sends them", () => {
-    // RFC 3442: 10.9.0.0/24 by 10.1.2.9, default by 10.1.2.1
+    // RFC 3442: 10.9.0.0/24 via 10.1.2.9, default via 10.1.2.1.
     const classless = { 3: "0a010201", 121: "180a09000a010209000a010201" }
     const routes = [{ dst: "10.9.0.0/24", gw: "10.1.2.9" }]
     for (const asked of [[1], [1, 33, 51]]) {
@@ -119,7 +119,7 @@ describe("a lease", () => {
       gateway: "10.1.2.1",
       routes: [onLink("10.1.2.1/32"), { dst: "0.0.0.0/0", gw: "10.1.2.1" }],
     })
-    // Option 121: 172.16/12 by 198.51.100.1, the rest by 10.1.2.1, 10/8 by 198.51.100.1
+    // Option 121: 172.16/12 via 198.51.100.1, default via 10.1.2.1, 10/8 via 198.51.100.1.
     const classless = "0cac10c6336401000a010201080ac6336401"
     expect(leaseWith({ 121: classless })).toMatchObject({
       routes: [
@@ -129,14 +129,14 @@ describe("a lease", () => {
         { dst: "10.0.0.0/8", gw: "198.51.100.1" },
       ],
     })
-    // Option 33: 203.0.113.9 by 198.51.100.1
+    // Option 33: 203.0.113.9 via 198.51.100.1.
     expect(leaseWith({ 121: "", 33: "cb007109c6336401" })).toMatchObject({
       routes: [onLink("198.51.100.1/32"), { dst: "203.0.113.0/24", gw: "198.51.100.1" }, { gw: "10.1.2.1" }],
     })
   })
 
   test("has no such route where the server gives one, which comes first then", () => {
-    // Option 121: the rest by 198.51.100.1, 198.51.100.0/24 on the link; the second time 198.51.100.1/32
+    // Option 121: default via 198.51.100.1, 198.51.100.0/24 on the link; the second time 198.51.100.1/32.
     expect(leaseWith({ 121: "00c633640118c6336400000000" })).toMatchObject({
       routes: [onLink("198.51.100.0/24"), outside],
     })
@@ -146,7 +146,7 @@ describe("a lease", () => {
   })
 
   test("leaves out a route by an address that no router can have", () => {
-    // Option 121: 10.9.9.9/32 by 224.0.0.1, by 127.0.0.1
+    // Option 121: 10.9.9.9/32 via 224.0.0.1, and via 127.0.0.1.
     for (const router of ["e0000001", "7f000001"]) {
       expect(leaseWith({ 121: `200a090909${router}` })).toMatchObject({ routes: [] })
     }

@@ -92,8 +92,8 @@ describe("options", () => {
 
   test("go on in the fields for file and server name, when option 52 says so", () => {
     const payload = captured.offer.slice(42)
-    payload.set(fromHex("0c0161ff"), 108) // file
-    payload.set(fromHex("0c0162ff"), 44) // server name
+    payload.set(fromHex("0c0161ff"), 108) // the field for the file name
+    payload.set(fromHex("0c0162ff"), 44) // the field for the server name
     const withOverload = (value: number) => {
       const whole = new Uint8Array(payload.length + 3)
       whole.set(payload.subarray(0, -1))
@@ -116,7 +116,7 @@ describe("options", () => {
     ["classlessRoutes", "21 0a01020304 0a010201", undefined], // /33
     ["classlessRoutes", "18 0a0102 0a0102", undefined],
     ["classlessRoutes", "", undefined],
-    ["staticRoutes", "e0000001 0a010201", undefined], // of no class
+    ["staticRoutes", "e0000001 0a010201", undefined], // an address without a class
     [
       "staticRoutes",
       "0a090909 0a010201 c0a80505 0a010202",
@@ -133,15 +133,15 @@ describe("options", () => {
     ["routers", "0a010201 0a0102", undefined],
     ["subnetMask", "ffff", undefined],
     ["mtu", "05dc", 1500],
-    ["domain", "6c61622e6578616d706c6500", "lab.example"], // with a NUL
-    ["domain", "610a6e616d65736572766572", undefined], // a line of resolv.conf
+    ["domain", "6c61622e6578616d706c6500", "lab.example"], // contains a NUL
+    ["domain", "610a6e616d65736572766572", undefined], // contains a line for resolv.conf
     ["hostname", "2e2e", undefined],
     ["message", "6e6f0a1b5b", "no??["],
     ["search", "0161 00 0162 c000", ["a", "b.a"]],
     ["search", "c000", undefined], // points to itself
-    ["search", "0161 c004 0162 c000", undefined], // two that point to each other
+    ["search", "0161 c004 0162 c000", undefined], // two pointers to each other
     ["search", "0161 c002", undefined],
-    ["search", "0161", undefined], // no end
+    ["search", "0161", undefined], // without an end
     ["search", "40", undefined],
   ]
   test.each(values)("%s of %s", (key, bytes, value) => {

@@ -5,7 +5,7 @@ import type { ClientConfig } from "./types.ts"
 const [discover, offer, request, ack, nak, released] = ["01", 2, "03", 5, 6, "07"] as const
 const everyone = { toMac: "ff:ff:ff:ff:ff:ff", from: "0.0.0.0", to: "255.255.255.255", clientAddress: "0.0.0.0" }
 
-/** A client that has 10.1.2.50 for ten seconds. */
+/** Returns a client with 10.1.2.50, leased for ten seconds. */
 function bound(config: Partial<ClientConfig> = {}): TestClient {
   const client = new TestClient({ ...config4, ...config })
   client.start()
@@ -19,7 +19,7 @@ describe("a client with a lease", () => {
   test("asks its server to renew it: unicast, from its address, with neither address nor server among the options", () => {
     const client = bound()
     const renewAt = client.state.lease?.renewAt ?? 0
-    expect(renewAt - client.now).toBe(4922) // a little sooner than half
+    expect(renewAt - client.now).toBe(4922) // a little earlier than half
     client.wait()
     expect(client.now).toBe(renewAt)
     expect(client.step.listen).toBe(true)

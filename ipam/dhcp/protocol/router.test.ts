@@ -20,7 +20,10 @@ describe("a router advertisement", () => {
     })
   })
 
-  /** RFC 4861, 4.2: lifetime 9 s and high preference, or as said; then options. */
+  /**
+   * Decodes an advertisement with a lifetime of 9 s, these flags (by default high preference), and these options (RFC
+   * 4861, 4.2).
+   */
   const said = (options: string, flags = "08") =>
     advertisementOf({
       address: "",
@@ -33,10 +36,10 @@ describe("a router advertisement", () => {
     expect(said("", "18")).toMatchObject({ preference: -1 })
     expect(said("1802 3000 00000e10 20010db800010000")?.routes).toEqual([{ dst: "2001:db8:1::/48" }])
     expect(said("1801 0000 00000e10")?.routes).toEqual([{ dst: "::/0" }])
-    expect(said("1802 3000 00000000 20010db800010000")?.routes).toEqual([]) // no lifetime
-    expect(said("1802 8000 00000e10 20010db800010000")?.routes).toEqual([]) // 128 bits are missing
+    expect(said("1802 3000 00000000 20010db800010000")?.routes).toEqual([]) // lifetime 0
+    expect(said("1802 8000 00000e10 20010db800010000")?.routes).toEqual([]) // the 128 bits are missing
     expect(said("0501 0000 00000400")).not.toHaveProperty("mtu") // 1024
-    expect(said("0304 4000 00000e10 00000e10 00000000 20010db8000000000000000000000000")?.onLink).toEqual([]) // not on the link
+    expect(said("0304 4000 00000e10 00000e10 00000000 20010db8000000000000000000000000")?.onLink).toEqual([]) // the flag "on link" is not set
   })
 
   const prefix = "20010db8000000000000000000000000"
@@ -59,7 +62,7 @@ describe("a router advertisement", () => {
     expect(["000004ff", "00000500", "0000ffff", "00010000"].map(mtu)).toEqual([undefined, 1280, 65535, undefined])
   })
 
-  // RFC 8106, 5.2: labels, each name ended by a zero, then zeros up to the next eight bytes
+  // RFC 8106, 5.2: labels, a zero at the end of each name, then zeros up to a multiple of eight bytes.
   test.each([
     ["1f02 0000 00000001 0161 0162 0163 0000", ["a.b.c"]],
     ["1f02 0000 00000001 0161 00 0162 00 0000", ["a", "b"]],
@@ -98,9 +101,9 @@ test("a client takes of several routers the one that is preferred, and of equals
   }
   expect(heard("1", "00", "0708")).toBe("fe80::1")
   expect(heard("2", "00", "0708")).toBe("fe80::1")
-  expect(heard("3", "18", "0708")).toBe("fe80::1") // low
-  expect(heard("4", "08", "0000")).toBe("fe80::1") // high, but none
+  expect(heard("3", "18", "0708")).toBe("fe80::1") // low preference
+  expect(heard("4", "08", "0000")).toBe("fe80::1") // high preference, but lifetime 0
   expect(heard("5", "08", "0708")).toBe("fe80::5")
-  expect(heard("5", "08", "0000")).toBe("fe80::5") // it goes
+  expect(heard("5", "08", "0000")).toBe("fe80::5") // withdraws itself
   expect(heard("1", "00", "0708")).toBe("fe80::1")
 })

@@ -4,12 +4,12 @@ import * as captured from "./testing/captured.ts"
 import { answer4, answer6, association6, config4, config6, ip, TestClient } from "./testing/link.ts"
 import type { Phase } from "./types.ts"
 
-/** RFC 2132, 9.6; RFC 8415, 7.3 and 7.5. */
+/** Message types and status codes (RFC 2132, 9.6; RFC 8415, 7.3 and 7.5). */
 const types4 = { OFFER: 2, ACK: 5, NAK: 6 } as const
 const types6 = { ADVERTISE: 2, REPLY: 7 } as const
 const statuses = { NoBinding: 3, NotOnLink: 4 } as const
 
-/** The events of a client, by the names of the table in client.ts. */
+/** Passes an event to a client. The names are those of the table in client.ts. */
 function happen(client: TestClient, event: string): void {
   if (event === "start" || event === "release") client.on({ kind: event })
   else if (event === "T1") client.wait()

@@ -1,11 +1,11 @@
 /**
  * The messages between Debian's Go plugin `dhcp` 1.1.1 (containernetworking-plugins 1.1.1+ds1-3) and its daemon,
- * captured on the socket. The configuration is in the bytes; the server, dnsmasq, assigned 10.50.0.15/24 and the router
- * 10.50.0.1.
+ * captured on the socket. The bytes contain the configuration. The server, dnsmasq, assigned 10.50.0.15/24 and the
+ * router 10.50.0.1.
  */
 const hex = (digits: string) => Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16))
 
-/** The plugin's ADD, after the greeting. */
+/** The plugin's ADD, after the first bytes of the connection. */
 export const goAllocateRequest = hex(
   "2fff81030101075265717565737401ff82000102010d536572766963654d6574686f64010c000103536571010600000012ff82010d444843" +
     "502e416c6c6f63617465005aff8303010107436d644172677301ff84000106010b436f6e7461696e65724944010c0001054e65746e73010c" +
@@ -16,7 +16,7 @@ export const goAllocateRequest = hex(
     "2272657175657374223a5b7b226f7074696f6e223a2236227d5d7d7d0a00",
 )
 
-/** The daemon's answer to it, after the welcome. */
+/** The daemon's answer to that ADD, after its own first bytes. */
 export const goAllocateReply = hex(
   "3aff8103010108526573706f6e736501ff82000103010d536572766963654d6574686f64010c00010353657101060001054572726f72010c" +
     "00000012ff82010d444843502e416c6c6f636174650051ff8303010106526573756c7401ff84000105010a434e4956657273696f6e010c00" +
@@ -42,7 +42,7 @@ export const goReleaseRequest = hex(
     "72657175657374223a5b7b226f7074696f6e223a2236227d5d7d7d0a00",
 )
 
-/** The daemon's answer to it. */
+/** The daemon's answer to that DEL. */
 export const goReleaseReply = hex(
   "3aff8103010108526573706f6e736501ff82000103010d536572766963654d6574686f64010c00010353657101060001054572726f72010c" +
     "00000011ff82010c444843502e52656c65617365000aff97030102ff9800000003ff9800",

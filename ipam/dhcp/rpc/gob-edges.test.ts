@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { encodeAll, outcomeOf } from "./gob.fixture.ts"
 import { type GobType, type GobValue, slice, struct, unsigned } from "./gob.ts"
 
-// https://pkg.go.dev/encoding/gob, "Encoding Details": below 128 a number is its byte; else the byte is minus the count
-// of bytes.
+// https://pkg.go.dev/encoding/gob, "Encoding Details": a number below 128 is one byte. For others the first byte is the
+// negated number of bytes.
 describe("the edges of numbers and lists", () => {
   test("a length that has not come whole is waited for, of one byte and of several", () => {
     expect(outcomeOf([])).toEqual([])
@@ -16,7 +16,7 @@ describe("the edges of numbers and lists", () => {
   })
 
   test("a list of fields cannot have more than there are bytes left", () => {
-    // Type -64 is a struct: nothing of its name, then its fields.
+    // Type -64 is a struct: no field of CommonType, then the fields.
     const define = (...fields: number[]) => [7 + fields.length, 0x7f, 3, 1, 0, 1, ...fields, 0, 0]
     expect(outcomeOf(define(2, 0, 0))).toEqual([])
     expect(outcomeOf(define(5, 0, 0))).toBe("a list of 5 in 4 bytes")
@@ -24,7 +24,7 @@ describe("the edges of numbers and lists", () => {
 })
 
 describe("an error names what is not gob of this protocol", () => {
-  // Type 64, whose number is 0xff 0x80, with two fields: numbers without a sign.
+  // Type 64, written as 0xff 0x80, has two fields, both unsigned numbers.
   const struct64 = [14, 0x7f, 3, 1, 0, 1, 2, 2, 6, 0, 2, 6, 0, 0, 0]
   test.each([
     ["a number of 9 bytes", [0xf7, 1, 2, 3, 4, 5, 6, 7, 8, 9]],

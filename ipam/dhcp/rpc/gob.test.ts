@@ -31,7 +31,7 @@ const call = {
 const { NetnsOverride: _, ...fieldsOf1_1 } = Object.fromEntries(
   argumentType.fields.map(({ name, type }) => [name, type]),
 )
-/** The types as the plugins of 1.1.1 have them. */
+/** The types of the plugins of version 1.1.1. */
 const old = {
   argument: struct("CmdArgs", fieldsOf1_1),
   result: (() => {
@@ -97,7 +97,7 @@ describe("what Go's plugin and daemon send", () => {
     expect(written).toEqual(goAllocateReply)
   })
 
-  // The numbers of types count on with what a process has sent before: Go's daemon has 75 for this one by then.
+  // A process numbers its types across all messages. Go's daemon had reached 75 when it sent this message.
   test("is written but for the number of a type: nothing, and an error", () => {
     const written = encodeAll([responseType, { ServiceMethod: "DHCP.Release" }], [emptyType, {}])
     const renumbered = goReleaseReply.map((byte, at) =>
@@ -119,7 +119,7 @@ test("a result goes through whole: what upstream's daemon never fills in, too", 
   }
   const [value] = decodeAll(encodeAll([resultType, encodeReply(full)]))
   const [first, ...others] = full.routes
-  const { scope: _zero, ...withoutZero } = first ?? {} // a zero is not sent
+  const { scope: _zero, ...withoutZero } = first ?? {} // zero values are not sent
   expect(decodeReply(value ?? {})).toEqual({ ...full, routes: [withoutZero as never, ...others] })
 })
 
@@ -132,7 +132,7 @@ test("numbers of both signs and of any size are those that were sent", () => {
       expect(value?.U ?? 0).toBe(U)
     }),
   )
-  // encoding/gob's own examples: -129 is FE 01 01, 256 is FE 01 00
+  // Examples of encoding/gob: -129 is FE 01 01, 256 is FE 01 00.
   expect([...encodeAll([struct("", { I: signed }), { I: -129 }])].slice(-5)).toEqual([1, 0xfe, 1, 1, 0])
   expect([...encodeAll([struct("", { U: unsigned }), { U: 256 }])].slice(-5)).toEqual([1, 0xfe, 1, 0, 0])
 })
@@ -163,7 +163,7 @@ test("bytes by chance, and good ones with some changed, are refused with a GobEr
 
 test("a list of itself, and lists longer than their message, end in an error", () => {
   const self = encodeAll([struct("S", { L: slice("L", octets) }), { L: [Uint8Array.of(1)] }])
-  const at = self.lastIndexOf(5 * 2) // the element's type: bytes
+  const at = self.lastIndexOf(5 * 2) // the type of an element: bytes
   self[at] = 66 * 2 - 256
   expect(() => decodeAll(self)).toThrow(GobError)
 })

@@ -66,7 +66,7 @@ export class GobError extends Error {
   override readonly name = "GobError"
 }
 
-/** Whether a value is a struct. */
+/** Reports whether a value is a struct. */
 export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }

@@ -7,7 +7,7 @@ export class Killed extends Error {}
 /** System calls with a fault, for tests. */
 export interface FaultyFiles {
   readonly files: Files
-  /** Whether the fault was reached. */
+  /** Reports whether the fault was reached. */
   isHit(): boolean
 }
 
