@@ -1,33 +1,36 @@
 import { itemsAt, memberOf, type Node, nodeAt, parseTree, textAt } from "./document.ts"
 
-/** The configuration in a NetworkAttachmentDefinition of Multus. */
+/** A NetworkAttachmentDefinition of Multus, with its network configuration. */
 export interface Attachment {
-  /** `metadata.name`: Multus uses it where the configuration has no name. */
+  /** `metadata.name`. Multus uses it for a configuration without a name. */
   readonly name: string
-  /** The file's text. */
+  /** The text of the whole file. */
   readonly whole: string
-  /** `spec.config`, unquoted; undefined where the object has none. */
+  /** The text in `spec.config`, unquoted. Undefined if the object has none. */
   readonly config: string | undefined
-  /** The offset in the file of each UTF-16 unit of `config`. Without a `config`, the first is the object's offset. */
+  /**
+   * The offset in the file of each UTF-16 code unit of `config`. Without a `config`, the first entry is the object's
+   * offset.
+   */
   readonly offsets: readonly number[]
   /** Whether `spec.config` is an object or a list, which the API server rejects. */
   readonly isObject: boolean
 }
 
-/** Whether a file is YAML by its name. Runtimes read no YAML. */
+/** Reports whether a file is YAML by its name. Runtimes read no YAML. */
 export function isManifest(name: string): boolean {
   return /\.ya?ml$/i.test(name)
 }
 
 const KIND = "NetworkAttachmentDefinition"
 
-/** A text, and the offset of each code unit in the file. */
+/** An unquoted text, with the offset in the file of each code unit. */
 interface Unquoted {
   readonly text: string
   readonly offsets: readonly number[]
 }
 
-/** Returns the NetworkAttachmentDefinitions of a file, in JSON or YAML, or undefined if it has none. */
+/** Returns the NetworkAttachmentDefinitions in a file, which is JSON or YAML. Returns undefined if it has none. */
 export function attachmentsIn(text: string): Attachment[] | undefined {
   const found = /^\s*\{/.test(text) ? inJson(text) : inYaml(text)
   return found.length === 0 ? undefined : found
@@ -59,8 +62,8 @@ function ofObject(whole: string, node: Node): Attachment {
 }
 
 /**
- * Reads the subset of YAML that manifests of this kind use: documents, lists of objects, block keys, and `spec.config`
- * as a block or a quoted text. A YAML library is therefore not needed.
+ * Reads the subset of YAML that these manifests use: documents, lists of objects, block mappings, and `spec.config` as
+ * a block or quoted text. This avoids the dependency on a YAML library.
  */
 function inYaml(whole: string): Attachment[] {
   return objectsIn(whole).flatMap((object): Attachment[] => {
@@ -77,14 +80,17 @@ function inYaml(whole: string): Attachment[] {
   })
 }
 
-/** An object in a file, and the indentation of its keys. */
+/** An object in a file, with the indentation of its keys. */
 interface YamlObject {
   readonly text: string
   readonly start: number
   readonly indent: number
 }
 
-/** Returns the documents of a file, and the items of list documents. `text` has blanks in place of their dashes. */
+/**
+ * Returns the documents of a file, and the items of list documents. In the `text` of an item, a space replaces the
+ * dash.
+ */
 function objectsIn(whole: string): YamlObject[] {
   let at = 0
   return whole.split(/^(?=---)/m).flatMap((document): YamlObject[] => {
@@ -101,7 +107,7 @@ function objectsIn(whole: string): YamlObject[] {
   })
 }
 
-/** Returns `metadata.name`, in a block or between braces. */
+/** Returns `metadata.name`, from a block or from a mapping between braces. */
 function nameOf(object: YamlObject): string {
   const place = placeOfValue(object, "metadata", "name")
   const inBraces = /^ *metadata:\s*\{(?:.*,)?\s*name:\s*/m.exec(object.text)
@@ -109,7 +115,7 @@ function nameOf(object: YamlObject): string {
   return at === undefined ? "" : (/^["']?([^"',}\s]*)/.exec(object.text.slice(at))?.[1] ?? "")
 }
 
-/** Returns the offset of a key's value in a block of an object, and the indentation of the key. */
+/** Returns the offset of a key's value in a block of an object, and the key's indentation. */
 function placeOfValue(object: YamlObject, block: string, key: string): { at: number; indent: number } | undefined {
   const margin = " ".repeat(object.indent)
   const head = new RegExp(`^${margin}${block}:[ \\t]*(?:#.*)?\\r?\\n`, "m").exec(object.text)
@@ -122,7 +128,7 @@ function placeOfValue(object: YamlObject, block: string, key: string): { at: num
   return found === null ? undefined : { at: from + found.index + found[0].length, indent: indent.length }
 }
 
-/** Returns the text of a scalar at an offset, or undefined for a mapping or a list in flow style. */
+/** Returns the text of a scalar at an offset. Returns undefined for a mapping or a list in flow style. */
 function unquote(whole: string, at: number, indent: number, end: number): Unquoted | undefined {
   const first = whole[at]
   if (first === "|" || first === ">") return block(whole, at, indent, end)
@@ -134,8 +140,8 @@ function unquote(whole: string, at: number, indent: number, end: number): Unquot
 }
 
 /**
- * Returns the text of a block scalar. A block ends before the first line that is not indented further than its key.
- * JSON treats its indentation as blanks.
+ * Returns the text of a block scalar. The block ends before the first line that is not indented more than its key. Its
+ * indentation stays, because JSON ignores spaces.
  */
 function block(whole: string, at: number, indent: number, end: number): Unquoted {
   const start = whole.indexOf("\n", at) + 1

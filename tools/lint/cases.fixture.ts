@@ -1,20 +1,20 @@
 import type { Rule } from "./rules.ts"
 
 /**
- * Files with a fault that a rule must find: at the mark "«", which is not in the file, or at the first file's
- * beginning.
+ * Files with a fault that a rule must find. The mark "«", which is removed from the file, shows its position. Without a
+ * mark, it is at the beginning of the first file.
  */
 export interface Case {
   readonly rule: Rule
   readonly what: string
-  /** The files by name, in their own directory. */
+  /** The files of a directory, by name. */
   readonly files: Readonly<Record<string, string>>
-  /** Needs to look at a node, which `integration/cni/lint.test.ts` makes. */
+  /** Whether the case needs a node, which `integration/cni/lint.test.ts` creates. */
   readonly onNode?: true
   readonly serviceRange?: string
 }
 
-/** A list with these plugins, in JSON as it is written. */
+/** Returns a network list with these plugins, which are JSON texts. */
 function list(...plugins: string[]): string {
   return `{
   "cniVersion": "1.1.0",
@@ -269,7 +269,7 @@ export const cases: readonly Case[] = [
   ),
 ]
 
-/** The files without marks, and where the mark was. */
+/** Returns the files without the mark, and the position of the mark. */
 export function placed({ files }: Case): { files: Record<string, string>; file: string; line: number; column: number } {
   const [file, marked] = Object.entries(files).find(([, text]) => text.includes("«")) ?? ["", ""]
   const before = marked.slice(0, marked.indexOf("«"))

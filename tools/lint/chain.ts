@@ -7,7 +7,7 @@ import type { Entry, LintNetwork } from "./network.ts"
 import { checkNoEffect } from "./no-effect.ts"
 import { checkReach, checkSharedRange } from "./reach.ts"
 
-/** Rules on the chain of a network's plugins. */
+/** Checks the plugins of a network together. */
 export function checkChain(network: LintNetwork, findings: Findings): void {
   checkVersion(network, findings)
   checkOrder(network, findings)
@@ -21,7 +21,10 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
   checkReach(network, findings)
 }
 
-/** The newest version to recommend, "" for none: plugins of other suites, and Multus, may support at most 1.0.0. */
+/**
+ * Returns the newest version to recommend, or "" if that is unknown: plugins of other suites, and Multus, may support
+ * at most 1.0.0.
+ */
 function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
   const foreign = entries.flatMap(foreignPlugins)[0]
   if (foreign !== undefined)
@@ -32,7 +35,7 @@ function adviceOn({ source, entries }: LintNetwork): { newest: string; how: stri
 
 const newestIfSpoken = `"${newestVersion}" if the runtime has libcni 1.2, as containerd 2 has`
 
-/** The plugins of other suites that an entry runs: itself, its IPAM plugin, or its delegate. */
+/** Returns the plugins of other suites that an entry runs: the plugin itself, its IPAM plugin, or its delegate. */
 function foreignPlugins({ node, known, type }: Entry): string[] {
   const others = [
     ["ipam", "type"],
@@ -82,7 +85,7 @@ function checkVersion(network: LintNetwork, findings: Findings): void {
 
 function checkOrder({ entries }: LintNetwork, findings: Findings): void {
   let maker: Entry | undefined
-  let isOpen = false // a plugin of another suite may make the interface
+  let isOpen = false // a plugin of another suite may create the interface
   for (const entry of entries) {
     const { source, node, type, known } = entry
     const place = nodeAt(node, ["type"])
@@ -158,7 +161,7 @@ function checkCapabilities({ source, node, known, ipam, type }: Entry, findings:
   })
 }
 
-/** Finds keys for one container that apply to all of the network. */
+/** Reports keys for a single container that would apply to all containers of the network. */
 function checkOneForAll({ source, node, known }: Entry, findings: Findings): void {
   const mac = memberOf(node, "mac")
   if (mac !== undefined && known?.fields.mac !== undefined && textAt(node, ["mac"]) !== "") {

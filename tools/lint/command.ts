@@ -18,7 +18,7 @@ import { type Finding, fileTextOf } from "./findings.ts"
 import { type LintReport, lint } from "./lint.ts"
 import type { Severity } from "./rules.ts"
 
-/** `cni lint` */
+/** The command `cni lint`. */
 export const lintCommand: Command = {
   summary: "Find faults in network configurations",
   words: ["[FILE|DIR]"],
@@ -71,7 +71,7 @@ function countOf(findings: readonly Finding[]): Counts {
 
 const tones: Record<Severity, Tone> = { error: "bad", warning: "warning", info: "quiet" }
 
-/** Formats findings as compilers do, so editors find the place. */
+/** Formats findings like compilers, so that editors can jump to their positions. */
 function asText({ findings, sources }: LintReport, counts: Counts, screen: ScreenSize): string {
   const shown = findings.map((finding) => {
     const { file, line, column, severity, rule, message, hint } = finding
@@ -93,14 +93,14 @@ function asText({ findings, sources }: LintReport, counts: Counts, screen: Scree
   return `${shown.join("")}${files}: ${found.length === 0 ? "nothing found" : found.join(", ")}\n`
 }
 
-/** Returns each file once: a file with several NetworkAttachmentDefinitions has several sources. */
+/** Returns each file once. A file with several NetworkAttachmentDefinitions has several sources. */
 function filesOf(sources: LintReport["sources"]): string[] {
   return [...new Set(sources.map(({ file }) => file))]
 }
 
 const LONGEST = 100
 
-/** Returns the line, and a mark below the faulty text. */
+/** Returns the line of a finding, and marks below the faulty text. */
 function excerpt(text: string, { line, column, endColumn }: Finding): string[] {
   const characters = [...text.replaceAll("\t", " ")]
   const from = column > LONGEST - 20 ? column - 20 : 0

@@ -5,17 +5,17 @@ import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { lint } from "./lint.ts"
 
 /**
- * Typical published configurations, and lint's findings in each. The file is a list unless its name has another
+ * A typical published configuration, with the findings of lint. The file is a list unless its name has another
  * extension.
  */
 interface Row {
   readonly what: string
   readonly text: string
-  /** "10-net.conflist" by default. */
+  /** The file's name, "10-net.conflist" by default. */
   readonly file?: string
   /**
-   * For each finding its severity, rule, and marked text, and words of its message and hint; empty if everything is
-   * right.
+   * The severity, rule and marked text of each finding, and words of its message and hint. Empty for a correct
+   * configuration.
    */
   readonly says: readonly string[]
 }
@@ -55,7 +55,7 @@ const rows: readonly Row[] = [
     says: ['error bad-range «"usePodCidr"» "ipam.subnet" in network "k"'],
   },
 
-  // Which range, and which network.
+  // These cases name the range and the network.
   {
     what: "a fault in the second set",
     text: list(
@@ -272,7 +272,7 @@ const rows: readonly Row[] = [
     says: ["error json-syntax «_» the placeholder __MTU__ was not filled in"],
   },
 
-  // Faults without a message of any plugin.
+  // Faults that no plugin reports.
   { what: "ports of macvlan", text: list(macvlan, portmap), says: ['warning unreachable-ports «"portmap"»'] },
   { what: "ports of bridge", text: list(bridge(pool), portmap), says: [] },
   {

@@ -4,7 +4,7 @@ import { nodeAt } from "./document.ts"
 import { type Findings, readSources, type Source } from "./findings.ts"
 import type { LintNetwork } from "./network.ts"
 
-/** Reads the network files and manifests of a directory, in the order of their names, as runtimes do. */
+/** Reads the network files and manifests of a directory, in the order of their names as runtimes do. */
 export function sourcesIn(directory: string): Source[] {
   return filesIn(directory)
     .filter((name) => isNetworkFile(name) || isManifest(name))
@@ -14,7 +14,7 @@ export function sourcesIn(directory: string): Source[] {
     })
 }
 
-/** Reads one file. A file that cannot be read, such as a FIFO, is a source with the reason. */
+/** Reads one file. A file that cannot be read, such as a FIFO, is returned as a source with the reason. */
 export function readSourceFile(file: string): Source[] {
   try {
     return readSources(file, readTextFile(file))
@@ -25,7 +25,7 @@ export function readSourceFile(file: string): Source[] {
   }
 }
 
-/** Reads the plugins in the directory beside a network's file that has the network's name. */
+/** Reads the plugins of a network from the directory that has the network's name and is next to its file. */
 export function besideNetwork(file: string, network: string): Source[] {
   if (network === "" || network.includes("/")) return []
   const directory = join(dirname(file), network)
@@ -44,12 +44,12 @@ function isNetworkFile(name: string): boolean {
 }
 
 /**
- * Names of files that look like a network but that runtimes do not read: copies of editors and package managers, and
+ * Names of files that look like network files but are ignored by runtimes: copies by editors and package managers, and
  * YAML.
  */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 
-/** Checks the files of one directory together. */
+/** Checks the files of a directory together. */
 export function checkDirectory(directory: string, all: readonly LintNetwork[], findings: Findings): void {
   const networks = all.filter(({ source }) => source.attachment === undefined)
   const manifests = all.filter((each) => !networks.includes(each)).map(({ source }) => source.file)

@@ -1,8 +1,8 @@
-/** A JSON value and its place in the text. */
+/** A JSON value with its position in the text. */
 export type Node = ScalarNode | ListNode | ObjectNode
 
 interface Placed {
-  /** Offsets in the text, in UTF-16 units as JavaScript counts. */
+  /** Offsets in the text, in UTF-16 code units. */
   readonly start: number
   readonly end: number
 }
@@ -17,7 +17,7 @@ export interface ListNode extends Placed {
   readonly items: readonly Node[]
 }
 
-/** Members in their order, with duplicate keys. */
+/** An object with its members in order. Includes duplicate keys. */
 export interface ObjectNode extends Placed {
   readonly kind: "object"
   readonly members: readonly Member[]
@@ -29,7 +29,7 @@ export interface Member {
   readonly value: Node
 }
 
-/** A place in a text. Both count from 1; columns count characters. */
+/** A position in a text. Line and column begin at 1, and columns count characters. */
 export interface Position {
   readonly line: number
   readonly column: number
@@ -37,7 +37,7 @@ export interface Position {
 
 const token = /\s*(?:([[\]{},:])|("(?:[^"\\]|\\.)*")|([^\s[\]{},:"]+))/y
 
-/** Parses the tree of a text that `JSON.parse` accepts. */
+/** Parses a text that `JSON.parse` accepts into a tree. */
 export function parseTree(text: string): Node {
   let at = 0
   const next = () => {
@@ -57,7 +57,7 @@ export function parseTree(text: string): Node {
     const members: Member[] = []
     for (let key = next(); key.word !== "}"; key = next()) {
       if (key.word === ",") continue
-      next() // the colon
+      next() // skips the colon
       members.push({ key: JSON.parse(key.word), keyNode: key, value: value(next()) })
     }
     return { kind: "object", members, start, end: at }
@@ -77,14 +77,14 @@ export function positionOf(text: string, offset: number): Position {
   return { line: before.split("\n").length, column: [...before.slice(lineStart)].length + 1 }
 }
 
-/** Returns the offset of a line and column, the reverse of `positionOf`. */
+/** Returns the offset of a line and column. */
 export function offsetOf(text: string, { line, column }: Position): number {
   const lines = text.split("\n")
   const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)
   return before + [...(lines[line - 1] ?? "")].slice(0, column - 1).join("").length
 }
 
-/** Returns the member of an object by its key, ignoring case as plugins do: an exact match first, then the last one. */
+/** Returns a member of an object by its key. Ignores case as plugins do: an exact match wins, then the last match. */
 export function memberOf(node: Node | undefined, key: string): Member | undefined {
   if (node?.kind !== "object") return undefined
   const folded = key.toLowerCase()
@@ -92,7 +92,7 @@ export function memberOf(node: Node | undefined, key: string): Member | undefine
   return exact ?? node.members.findLast((member) => member.key.toLowerCase() === folded)
 }
 
-/** Returns the value at a path of keys and indexes; undefined if it does not exist. */
+/** Returns the value at a path of keys and indexes, or undefined if it does not exist. */
 export function nodeAt(node: Node | undefined, path: readonly (string | number)[]): Node | undefined {
   let found = node
   for (const step of path) found = typeof step === "number" ? itemOf(found, step) : memberOf(found, step)?.value
@@ -103,19 +103,19 @@ function itemOf(node: Node | undefined, index: number): Node | undefined {
   return node?.kind === "list" ? node.items[index] : undefined
 }
 
-/** Returns the text at a path; undefined if it does not exist or is not a string. */
+/** Returns the text at a path, or undefined if the value is not a string. */
 export function textAt(node: Node | undefined, path: readonly (string | number)[]): string | undefined {
   const found = nodeAt(node, path)
   return found?.kind === "scalar" && typeof found.value === "string" ? found.value : undefined
 }
 
-/** Whether the value at a path is `true`. */
+/** Reports whether the value at a path is `true`. */
 export function isOn(node: Node | undefined, path: readonly (string | number)[]): boolean {
   const found = nodeAt(node, path)
   return found?.kind === "scalar" && found.value === true
 }
 
-/** Returns the items of the list at a path; empty if it is not a list. */
+/** Returns the items of the list at a path, or none if the value is not a list. */
 export function itemsAt(node: Node | undefined, path: readonly (string | number)[]): readonly Node[] {
   const found = nodeAt(node, path)
   return found?.kind === "list" ? found.items : []

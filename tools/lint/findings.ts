@@ -4,37 +4,37 @@ import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
 /**
- * The text of one configuration, and its tree when it is JSON. A file with several NetworkAttachmentDefinitions has
- * several.
+ * The text of one configuration, and its tree if the text is JSON. A file with several NetworkAttachmentDefinitions has
+ * several sources.
  */
 export interface Source {
-  /** The path, as given by the user. */
+  /** The file's path, as the user gave it. */
   readonly file: string
   /** The configuration's text: the whole file, or `spec.config` of a NetworkAttachmentDefinition. */
   readonly text: string
   readonly tree: Node | undefined
-  /** Why the file cannot be read. */
+  /** The reason why the file cannot be read. */
   readonly unread?: string
-  /** The NetworkAttachmentDefinition that has the configuration. */
+  /** The NetworkAttachmentDefinition that contains the configuration. */
   readonly attachment?: Attachment
 }
 
-/** A fault that a rule has found. */
+/** A fault that a rule found. */
 export interface Finding extends Position {
   readonly file: string
   readonly severity: Severity
   readonly rule: Rule
   readonly message: string
-  /** The remedy: a replacement, or a step. */
+  /** The remedy: a replacement text, or a step. */
   readonly hint?: string
-  /** The end of the marked text, on the same line. */
+  /** The column after the marked text, on the same line. */
   readonly endColumn: number
 }
 
-/** A place in a file: a part of its tree, a position, or, if undefined, its beginning. */
+/** A part of a file's tree, or a position. Undefined stands for the beginning of the file. */
 export type Place = Pick<Node, "start" | "end"> | Position | undefined
 
-/** Returns the configurations in a file's text: one, or those of its NetworkAttachmentDefinitions. */
+/** Returns the configurations in a file's text: the file itself, or those of its NetworkAttachmentDefinitions. */
 export function readSources(file: string, text: string): Source[] {
   const attachments = attachmentsIn(text)
   if (attachments === undefined) return [{ file, text, tree: treeOf(text) }]
@@ -44,7 +44,7 @@ export function readSources(file: string, text: string): Source[] {
   })
 }
 
-/** Returns the tree of a text; undefined if it is not JSON, which the rule json-syntax reports. */
+/** Returns the tree of a text. Returns undefined if it is not JSON, which the rule json-syntax reports. */
 function treeOf(text: string): Node | undefined {
   try {
     JSON.parse(text)
@@ -54,23 +54,23 @@ function treeOf(text: string): Node | undefined {
   }
 }
 
-/** Returns the text of a configuration's file. */
+/** Returns the text of the file that contains a configuration. */
 export function fileTextOf({ text, attachment }: Pick<Source, "text" | "attachment">): string {
   return attachment?.whole ?? text
 }
 
-/** Returns the place in the file of an offset in a configuration's text. */
+/** Returns the position in the file of an offset in a configuration's text. */
 export function placeInFile(source: Pick<Source, "text" | "attachment">, offset: number): Position {
   const offsets = source.attachment?.offsets
   const last = offsets?.at(-1) ?? 0
   return positionOf(fileTextOf(source), offsets === undefined ? offset : (offsets[offset] ?? last + 1))
 }
 
-/** Collects what the rules find. */
+/** Collects findings of the rules. */
 export class Findings {
   readonly #found: Finding[] = []
 
-  /** Adds a finding at a place of a file; without a place, at its beginning. */
+  /** Adds a finding about a part of a file, or about its beginning. */
   add(
     source: Pick<Source, "file" | "text" | "attachment">,
     place: Place,
@@ -87,18 +87,18 @@ export class Findings {
       endColumn: end?.line === line ? Math.max(end.column, column + 1) : column + 1,
       severity: more.severity ?? rules[rule],
       rule,
-      message: foreign(message), // it may quote the file
+      message: foreign(message), // the message may quote the file
       ...(more.hint === undefined ? {} : { hint: foreign(more.hint) }),
     }
     this.#found.push(finding)
   }
 
-  /** Whether a file has an error already. */
+  /** Reports whether a file has a finding that is an error. */
   hasError({ file }: Pick<Source, "file">): boolean {
     return this.#found.some((one) => one.file === file && one.severity === "error")
   }
 
-  /** Whether a part of a file has an error. */
+  /** Reports whether a part of a file has a finding that is an error. */
   hasErrorIn(source: Source, { start, end }: Pick<Node, "start" | "end">): boolean {
     const [first, last] = [placeInFile(source, start), placeInFile(source, end)]
     const isInside = (at: Position) => compare(first, at) <= 0 && compare(at, last) <= 0

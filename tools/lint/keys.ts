@@ -5,26 +5,27 @@ import { memberOf, type Node, type ObjectNode } from "./document.ts"
 import type { Findings, Source } from "./findings.ts"
 import { isPlaceholder } from "./placeholder.ts"
 
-/** Keys that are not for plugins: comments, the schema for an editor, and those of the rule reserved-key. */
+/** Keys that are not for plugins: comments, the schema for an editor, and keys that the rule reserved-key reports. */
 const notForPlugins = /^(\$|_|\/\/|#|x-|cni\.dev\/)/i
 
-/** Objects with keys of other programs: only misspellings are reported. */
+/** Objects with keys of other programs, in which only misspelled keys are reported. */
 const shared = /^(args|args\.cni|capabilities|runtimeConfig)$/
 
-/** The input of a walk over an object. */
+/** The object to check, and how strict the check is. */
 export interface Walk {
   readonly source: Source
   readonly findings: Findings
-  /** Valid keys that are not in the table. */
+  /** Valid keys that the table does not contain. */
   readonly also?: readonly string[]
-  /** Whether the table is complete, so unknown keys are reported; false for plugins of other suites. */
+  /** Whether the table is complete, so that unknown keys are reported. False for plugins of other suites. */
   readonly isComplete: boolean
-  /** Whether the object has keys of other programs: only misspellings are reported. */
+  /** Whether the object has keys of other programs, so that only misspelled keys are reported. */
   readonly isShared?: boolean
 }
 
 /**
- * Compares an object with the table of its keys. Reports every unknown key, and every value that the parser refuses.
+ * Compares an object with the table of its keys. Reports each unknown key, and each value that the plugin's parser
+ * rejects.
  */
 export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): void {
   if (node.kind !== "object") return
@@ -41,7 +42,7 @@ export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): vo
   }
 }
 
-/** Returns the opening brace of an object: the place of a missing key. */
+/** Returns the position of an object's opening brace, where missing keys are reported. */
 export function startOf(node: ObjectNode) {
   return { start: node.start, end: node.start + 1 }
 }
@@ -107,10 +108,10 @@ function checkValue(walk: Walk, node: Node, schema: Schema, path: string): void 
   if (refusal !== undefined) walk.findings.add(walk.source, node, "wrong-value", refusal)
 }
 
-/** Returns the refusal of a value by the plugin's own parser. */
+/** Returns the error message of the plugin's own parser for a value. */
 function refusalOf(schema: Schema, value: JsonValue, path: string): string | undefined {
   if (value === null) return `Cannot use "${path}": expected ${expectation(schema)}, found null`
-  // The parser takes a list for an object without keys.
+  // The parser accepts a list in place of an object without keys.
   if (schema.kind === "object") return `Cannot use "${path}": expected an object, found ${JSON.stringify(value)}`
   try {
     parseConfig<Fields>({ key: schema }, { key: value })
@@ -121,14 +122,14 @@ function refusalOf(schema: Schema, value: JsonValue, path: string): string | und
   }
 }
 
-/** Returns the value of a tree. */
+/** Converts a tree to a JSON value. */
 export function plainValue(node: Node): JsonValue {
   if (node.kind === "scalar") return node.value
   if (node.kind === "list") return node.items.map(plainValue)
   return Object.fromEntries(node.members.map(({ key, value }) => [key, plainValue(value)]))
 }
 
-/** Reports keys that an object has twice: plugins read the last one, other programs may read the first. */
+/** Reports keys that occur twice in an object. Plugins read the last one, but other programs may read the first. */
 export function checkDuplicates(source: Source, node: Node, findings: Findings): void {
   if (node.kind === "list") for (const item of node.items) checkDuplicates(source, item, findings)
   if (node.kind !== "object") return

@@ -19,7 +19,7 @@ test("there is a case for every rule", () => {
   expect(without).toEqual([])
 })
 
-/** Lint's output for files in readable form: position, severity, message, rule, and hint. */
+/** Returns lint's findings in files as text: position, severity, message, rule, and hint. */
 async function linesOf(files: Readonly<Record<string, string>>, serviceRange?: string): Promise<string[]> {
   const findings = await findingsOf({ files }, serviceRange === undefined ? [] : [serviceRange])
   return findings.flatMap(({ file, line, column, endColumn, severity, rule, message, hint }) => [
@@ -28,7 +28,7 @@ async function linesOf(files: Readonly<Record<string, string>>, serviceRange?: s
   ])
 }
 
-/** The sections of a file in `testing`, by their titles. */
+/** Returns the sections of a file in `testing`, by title. */
 function sectionsIn(name: string): ReadonlyMap<string, readonly string[]> {
   const sections = readFileSync(join(import.meta.dir, "testing", name), "utf8")
     .trimEnd()

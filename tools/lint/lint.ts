@@ -16,22 +16,23 @@ import {
 } from "./node.ts"
 import { checkBetweenNetworks, checkRanges } from "./ranges.ts"
 
-/** The input in addition to the files. */
+/** What lint compares the files with. */
 export interface LintOptions {
-  /** This node: its interfaces, routes and installed plugins. */
+  /** This node, whose interfaces, routes and installed plugins are checked. Undefined to check only the files. */
   readonly node?: Runtime | undefined
   /** The ranges of service addresses, such as "10.96.0.0/12". */
   readonly serviceRanges: readonly string[]
 }
 
-/** The findings of lint, and the texts of the files. */
+/** The findings of lint, and the checked texts. */
 export interface LintReport {
   readonly findings: readonly Finding[]
   readonly sources: readonly Source[]
 }
 
 /**
- * Checks a file, or all files of a directory, with the plugins beside each network. Throws if the path does not exist.
+ * Checks a file, or all files of a directory, including the plugins in directories next to the files. Throws if the
+ * path does not exist.
  */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()

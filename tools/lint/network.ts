@@ -17,32 +17,32 @@ import type { Findings, Source } from "./findings.ts"
 import { checkDuplicates, checkKeys, plainValue, startOf } from "./keys.ts"
 import { hasPlaceholder, isPlaceholder } from "./placeholder.ts"
 
-/** One plugin of a chain, and its file. */
+/** A plugin of a network, with the file that contains it. */
 export interface Entry {
   readonly source: Source
   readonly node: Node
-  /** The plugin's own name; its file may have another one. */
+  /** The plugin's own name, even if its file has another name. */
   readonly type: string
   /** Undefined for a plugin of another suite. */
   readonly known: Known | undefined
-  /** The IPAM plugin of this suite that it runs, if any. */
+  /** The IPAM plugin of this suite that the plugin runs, if any. */
   readonly ipam: Known | undefined
 }
 
-/** A network in the form that the rules check. */
+/** A network as the rules receive it. */
 export interface LintNetwork {
   readonly source: Source
   readonly name: string
-  /** As written; "" if absent. */
+  /** The value of "cniVersion"; "" if absent. */
   readonly cniVersion: string
-  /** The version that runtimes choose among those that the file offers. */
+  /** The version that runtimes choose from those in the file. */
   readonly version: string
   readonly entries: readonly Entry[]
 }
 
 /**
- * Reads a network's file, and reports faults of its text, its keys and their values. Returns undefined if too little
- * can be read for the other rules. `beside` returns the files of the network's directory, each with one plugin.
+ * Reads a network's file. Reports faults of its text, keys and values. Returns undefined if the other rules cannot
+ * check the file. `beside` returns files from the network's directory, each with one plugin.
  */
 export function readLintNetwork(
   source: Source,
@@ -97,7 +97,10 @@ export function readLintNetwork(
   return { source, name, cniVersion, version, entries }
 }
 
-/** Multus gives a configuration the name of its object, so one without a name may be such a configuration by itself. */
+/**
+ * Reports a missing name as information. Multus uses the object's name, so the file may be the content of
+ * `spec.config`.
+ */
 function noteMissingName(source: Source, tree: ObjectNode, findings: Findings): void {
   const isLoopback = textAt(tree, ["type"]) === "loopback"
   const hint = isLoopback
@@ -133,7 +136,7 @@ function checkSyntax(source: Source, findings: Findings): boolean {
   }
 }
 
-/** Multus takes the network of the object's name from the nodes' directories where `spec.config` is empty. */
+/** Reports a missing `spec.config`, for which Multus uses a network file with the object's name on each node. */
 function checkNoConfig(source: Source, { isObject, name }: Attachment, findings: Findings): void {
   if (isObject) {
     findings.add(source, undefined, "wrong-value", '"spec.config" is an object: expected a string with JSON')
@@ -153,7 +156,7 @@ function hintFor(text: string, at: number, reason: string): string | undefined {
 }
 
 function listEntries(source: Source, tree: Node, findings: Findings, nameOf: (type: string) => string): Entry[] {
-  const keys = source.attachment === undefined ? networkKeys : { ...networkKeys, name: pluginKeys.name } // Multus adds it
+  const keys = source.attachment === undefined ? networkKeys : { ...networkKeys, name: pluginKeys.name } // Multus adds the name
   checkKeys({ source, findings, also: ["plugins"], isComplete: true, isShared: true }, tree, keys)
   return itemsAt(tree, ["plugins"]).map((node) => entryOf(source, node, nameOf))
 }
@@ -173,7 +176,7 @@ function besideEntries(
   })
 }
 
-/** `nameOf` returns the plugin that a type runs, by the content of its file. */
+/** Returns an entry. `nameOf` returns the name of the plugin that a type runs, by the content of its file. */
 function entryOf(source: Source, node: Node, nameOf: (type: string) => string): Entry {
   const type = textAt(node, ["type"]) ?? ""
   const known = findPlugin(nameOf(type))
@@ -188,8 +191,9 @@ function entryOf(source: Source, node: Node, nameOf: (type: string) => string): 
 }
 
 /**
- * Whether the plugin runs the IPAM plugin of this configuration as it is written. A chained plugin runs none, and
- * flannel writes its own. A plugin of another suite may fill in keys first, as calico does with `usePodCidr`.
+ * Reports whether the plugin runs the IPAM plugin with the configuration as it is written. Chained plugins run none,
+ * and flannel writes another configuration. A plugin of another suite may add keys first, as calico does with
+ * `usePodCidr`.
  */
 function isRunBy(known: Known | undefined): boolean {
   return known !== undefined && known.kind !== "chained" && known.delegates === undefined
@@ -198,17 +202,17 @@ function isRunBy(known: Known | undefined): boolean {
 function checkEntry({ source, node, known, ipam }: Entry, findings: Findings, isList: boolean): void {
   for (const path of [["type"], ["ipam", "type"], ["delegate", "type"]])
     checkPluginName(source, nodeAt(node, path), findings)
-  if (known?.kind === "ipam") return // the rule ipam-in-chain
+  if (known?.kind === "ipam") return // the rule ipam-in-chain reports it
   const fields = mergeFields(known?.fields ?? pluginKeys, ipam?.fields ?? {})
   const also = [...reservedKeys, ...(isList ? [] : Object.keys(networkKeys))]
   const { ipam: ownIpam, ...rest } = fields
-  const isForeign = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined // its keys are not known here
+  const isForeign = ipam === undefined && nodeAt(node, ["ipam", "type"]) !== undefined // its keys are unknown
   const table = isForeign || ownIpam === undefined ? { ...rest, ipam: anything } : fields
   checkKeys({ source, findings, also, isComplete: known !== undefined }, node, table)
   if (known?.delegates !== undefined) checkDelegate(source, nodeAt(node, ["delegate"]), known.delegates[0], findings)
 }
 
-/** Reports a name with a path: runtimes refuse it. */
+/** Reports a plugin name with a path, which runtimes reject. */
 function checkPluginName(source: Source, node: Node | undefined, findings: Findings): void {
   if (node?.kind !== "scalar" || typeof node.value !== "string" || node.value === "") return
   try {
@@ -221,14 +225,14 @@ function checkPluginName(source: Source, node: Node | undefined, findings: Findi
   }
 }
 
-/** Checks the keys of the plugin that creates the interface for flannel. */
+/** Checks the keys of flannel's delegate, the plugin that creates the interface. */
 function checkDelegate(source: Source, node: Node | undefined, usual: string, findings: Findings): void {
   const delegate = findPlugin(textAt(node, ["type"]) ?? usual)
   if (node === undefined || delegate === undefined) return
   checkKeys({ source, findings, isComplete: true }, node, { ...delegate.fields, type: { kind: "text" } }, "delegate")
 }
 
-/** Reports refusals of the plugins' own parsers, as for ADD: keys that contradict each other, and addresses. */
+/** Reports errors of the plugins' own parsers, as in an ADD: contradicting keys, and invalid addresses. */
 function checkByParser(
   { source, node, known, ipam }: Entry,
   { name, cniVersion }: { name: string; cniVersion: string },
@@ -237,7 +241,7 @@ function checkByParser(
   if (known === undefined || known.kind === "ipam" || findings.hasErrorIn(source, node) || hasPlaceholder(node)) return
   const raw = { ...(plainValue(node) as JsonObject), name: isName(name) ? name : "net", cniVersion }
   for (const each of [known, ipam]) {
-    if (each === undefined || each.name === "host-local") continue // the rules for ranges
+    if (each === undefined || each.name === "host-local") continue // the rules about ranges report its errors
     try {
       each.config(parseNetworkConfig(raw), { verb: "ADD", args: "", raw })
     } catch (error) {
@@ -248,7 +252,7 @@ function checkByParser(
   }
 }
 
-/** Whether a network can have this name. The library says why not, once for all plugins. */
+/** Reports whether a network's name is valid. Another rule reports the reason once for all plugins. */
 export function isName(name: string): boolean {
   try {
     validateNetworkName(name)
@@ -258,7 +262,7 @@ export function isName(name: string): boolean {
   }
 }
 
-/** Returns the value of the first key that a message names, else that of "type". */
+/** Returns the value of the first key that a message names, or else the value of "type". */
 function placeOf(node: Node, message: string): Node | undefined {
   const named = [...message.matchAll(/"([A-Za-z][\w.[\]]*)"|\b(vlanTrunk|gateways|ipam)\b/g)].map(
     (match) => match[1] ?? match[2] ?? "",
@@ -267,14 +271,12 @@ function placeOf(node: Node, message: string): Node | undefined {
   return found ?? nodeAt(node, ["ipam"]) ?? nodeAt(node, ["type"]) ?? node
 }
 
-/** Splits a path such as "ipam.ranges[0]" into its steps. */
+/** Splits a path such as "ipam.ranges[0]" into keys and indexes. */
 export function pathOf(text: string): (string | number)[] {
   return [...text.matchAll(/([^.[\]]+)|\[(\d+)\]/g)].map((match) => match[1] ?? Number(match[2]))
 }
 
-/**
- * Reports refusals of the runtime's library that no other rule reports. Returns the version that the library chooses.
- */
+/** Reports errors of the runtime's library that no other rule reports. Returns the version that the library chooses. */
 function checkByLibrary(
   source: Source,
   findings: Findings,

@@ -3,7 +3,7 @@ import { itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry } from "./network.ts"
 
-/** Rules on known keys in places where plugins do not read them. */
+/** Reports known keys in positions where plugins do not read them. */
 export function checkNoEffect(entry: Entry, findings: Findings): void {
   checkUnusedIpam(entry, findings)
   checkArgs(entry, findings)
@@ -17,7 +17,7 @@ function checkUnusedIpam({ source, node, known }: Entry, findings: Findings): vo
   findings.add(source, memberOf(node, "ipam")?.keyNode, "no-effect", message, { hint: "remove it" })
 }
 
-/** The requests in `args.cni`, as the conventions define them. */
+/** Keys for requests in `args.cni`, as the CNI conventions define them. */
 const requests = ["ips", "mac"]
 
 function checkArgs({ source, node, known }: Entry, findings: Findings): void {

@@ -9,29 +9,31 @@ import type { LintNetwork } from "./network.ts"
 import { isPlaceholder } from "./placeholder.ts"
 import { isOnHost, type PlacedRange } from "./ranges.ts"
 
-/** A network to which the node has a route. */
+/** A network that the node has a route to. */
 export interface NodeRoute {
   readonly network: Cidr
-  /** The interface of the route. */
+  /** The interface that the route uses. */
   readonly device: string
 }
 
-/** kubeadm's manifest of the API server: its command line has the range of services. */
+/** kubeadm's manifest of the API server, whose command line contains the ranges of service addresses. */
 const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
-/** Returns the ranges of service addresses in the manifest of a control plane; none on other nodes. */
+/**
+ * Returns the ranges of service addresses in the API server's manifest. Returns none on nodes without a control plane.
+ */
 export function serviceRangesOf(manifest = API_SERVER): string[] {
   try {
     const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readTextFile(manifest))
     return found?.[1]?.split(",") ?? []
   } catch {
-    return [] // a worker, or no Kubernetes at all
+    return [] // a worker, or a node without Kubernetes
   }
 }
 
 /**
- * Returns the routes of the main table, without default routes and without those to single addresses, which attachments
- * have.
+ * Returns the routes of the main table. Skips default routes, and routes to single addresses, such as those to
+ * containers.
  */
 export function readNodeRoutes(): NodeRoute[] {
   using route = RouteSocket.open()
@@ -43,7 +45,7 @@ export function readNodeRoutes(): NodeRoute[] {
   })
 }
 
-/** Reports ranges that the node reaches by another interface: answers to containers would go there. */
+/** Reports ranges that the node reaches through another interface, to which it would send answers to containers. */
 export function checkNodeRoutes(
   ranges: readonly PlacedRange[],
   routes: readonly NodeRoute[],
@@ -63,13 +65,15 @@ export function checkNodeRoutes(
   }
 }
 
-/** Returns the node's interfaces towards a network; undefined if containers share a network with the node. */
+/**
+ * Returns the node's interfaces toward a network. Returns undefined if containers are part of a network of the node.
+ */
 function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
   if (type === "bridge") return [key("bridge") ?? "cni0"]
   return type === "ptp" ? [] : undefined
 }
 
-/** Reports ranges with addresses of services. */
+/** Reports ranges that contain addresses of services. */
 export function checkServiceRanges(
   ranges: readonly PlacedRange[],
   services: readonly string[],
@@ -134,8 +138,9 @@ function isReadable(file: string): boolean {
 }
 
 /**
- * Reports networks whose plugin enables IPv6 forwarding, if a router has advertised the node's default route. The
- * kernel deletes that route while `accept_ra` is 1. bridge and ptp of this suite set it to 2 first, others do not.
+ * Reports networks whose plugin enables IPv6 forwarding, if a router advertised the node's default route. The kernel
+ * deletes that route while `accept_ra` is 1. bridge and ptp of this suite set `accept_ra` to 2 first, but others do
+ * not.
  */
 export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: Findings): void {
   using route = RouteSocket.open()
@@ -154,8 +159,8 @@ export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: 
 }
 
 /**
- * Reports plugins that are not installed or do not support the network's version. Runs VERSION of each, which changes
- * nothing.
+ * Reports plugins that are not installed, or do not support the network's version. Runs VERSION of each plugin, which
+ * changes nothing.
  */
 export async function checkInstalled(
   runtime: Runtime,

@@ -12,7 +12,7 @@ import { plainValue } from "./keys.ts"
 import { type Entry, isName, type LintNetwork } from "./network.ts"
 import { hasPlaceholder } from "./placeholder.ts"
 
-/** A range of host-local, and its place. */
+/** A range of host-local, with its position. */
 export interface PlacedRange {
   readonly network: string
   readonly entry: Entry
@@ -21,10 +21,10 @@ export interface PlacedRange {
   readonly range: Range
 }
 
-/** Pods that replace others need new addresses before the old ones are free. */
+/** Few addresses: pods that replace others need new addresses before the old ones are free. */
 const FEW = 6n
 
-/** Checks the addresses of one network. Returns the valid ranges. */
+/** Checks the address ranges of a network. Returns the valid ranges. */
 export function checkRanges(network: LintNetwork, findings: Findings): PlacedRange[] {
   return network.entries.flatMap((entry) => {
     const ipam = nodeAt(entry.node, ["ipam"])
@@ -38,7 +38,7 @@ export function checkRanges(network: LintNetwork, findings: Findings): PlacedRan
   })
 }
 
-/** An object that is a range, and its path. The keys of the old form are in `ipam` itself. */
+/** An object with the keys of a range, and its path. In the old form, `ipam` itself has these keys. */
 interface Written {
   readonly node: Node
   readonly path: string
@@ -57,7 +57,7 @@ function writtenRanges({ node }: Entry): Written[] {
   return [...old, ...inSets].filter((each) => !hasPlaceholder(each.node))
 }
 
-/** Reads one range with host-local's parser. */
+/** Parses a range with host-local's parser. */
 function readRange({ name }: LintNetwork, entry: Entry, { node, path }: Written, findings: Findings): PlacedRange[] {
   const { source } = entry
   try {
@@ -88,7 +88,7 @@ function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
   }
 }
 
-/** Reports refusals by host-local of all ranges together, such as two families in one set. */
+/** Reports host-local's errors about all ranges together, such as two families in one set. */
 function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, findings: Findings): void {
   const ipam = nodeAt(node, ["ipam"]) ?? node
   if (hasPlaceholder(ipam)) return
@@ -98,7 +98,7 @@ function checkWhole({ name, version }: LintNetwork, { source, node }: Entry, fin
   } catch (error) {
     if (!isCniError(error)) throw error
     const isEmpty = error.message === "no IP ranges specified"
-    if (isEmpty && isOn(node, ["capabilities", "ipRanges"])) return // the runtime hands them over
+    if (isEmpty && isOn(node, ["capabilities", "ipRanges"])) return // the runtime passes the ranges
     const key = /ipam\.(\w+)/.exec(error.message)?.[1] ?? "ranges"
     const place = nodeAt(node, ["ipam", key]) ?? nodeAt(node, ["ipam"])
     const isKubeRouter = isEmpty && textAt(node, ["bridge"]) === "kube-bridge"
@@ -141,7 +141,7 @@ function checkRoutes({ source, node }: Entry, ranges: readonly PlacedRange[], fi
   }
 }
 
-/** Reports ranges that overlap those of another network. */
+/** Reports ranges that overlap ranges of another network. */
 export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: Findings): void {
   for (const [index, placed] of ranges.entries()) {
     const other = ranges
@@ -159,7 +159,7 @@ export function checkBetweenNetworks(ranges: readonly PlacedRange[], findings: F
   }
 }
 
-/** Whether the plugin gives the host a route to the network. */
+/** Reports whether the plugin gives the host a route to the network. */
 export function isOnHost({ node, type }: Entry): boolean {
   return type === "ptp" || isOn(node, ["isGateway"]) || isOn(node, ["isDefaultGateway"])
 }

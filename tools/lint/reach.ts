@@ -2,7 +2,7 @@ import { isOn, itemsAt, memberOf, nodeAt, textAt } from "./document.ts"
 import type { Findings } from "./findings.ts"
 import type { Entry, LintNetwork } from "./network.ts"
 
-/** Rules on chains that ADD accepts although their containers are cut off. */
+/** Reports networks for which ADD succeeds, although the containers have no connectivity. */
 export function checkReach({ entries }: LintNetwork, findings: Findings): void {
   for (const [index, entry] of entries.entries()) {
     const before = entries.slice(0, index)
@@ -16,7 +16,7 @@ export function checkReach({ entries }: LintNetwork, findings: Findings): void {
 
 const needAddresses = ["isDefaultGateway", "isGateway", "ipMasq"]
 
-/** A bridge without an IPAM plugin has no gateway address, no route and no rule. */
+/** Reports a bridge without an IPAM plugin but with keys that need addresses. */
 function checkAddresses({ source, node, known }: Entry, findings: Findings): void {
   const key = needAddresses.find((each) => isOn(node, [each]))
   if (known?.name !== "bridge" || key === undefined || (textAt(node, ["ipam", "type"]) ?? "") !== "") return
@@ -26,7 +26,7 @@ function checkAddresses({ source, node, known }: Entry, findings: Findings): voi
   })
 }
 
-/** Masqueraded traffic leaves the network, so the container needs a route. A DHCP server may send one. */
+/** Reports masquerade without a route to other networks. A DHCP server may send a route. */
 function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
   const isMasqueraded = (known?.name === "bridge" || known?.name === "ptp") && isOn(node, ["ipMasq"])
   const isFixed = ipam?.name === "host-local" || ipam?.name === "static"
@@ -40,13 +40,14 @@ function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findi
 }
 
 /**
- * sbr needs a gateway for the default route of its table: host-local always has one, static only where it is written.
+ * Reports sbr without a gateway for the default route of its table. host-local always returns a gateway, but static
+ * only if its configuration has one.
  */
 function checkSourceRouting({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "sbr" || itemsAt(node, ["gateways"]).length > 0 || nodeAt(node, ["table"]) !== undefined) return
   const maker = before.find(({ ipam }) => ipam?.name === "static")
   if (maker === undefined) return
-  const isRequested = isOn(maker.node, ["capabilities", "ips"]) // requested addresses replace the written ones
+  const isRequested = isOn(maker.node, ["capabilities", "ips"]) // requested addresses replace the configured ones
   const hasGateway = itemsAt(maker.node, ["ipam", "addresses"]).some((each) => textAt(each, ["gateway"]))
   const isDefault = (dst: string | undefined) => dst !== undefined && /\/0$/.test(dst)
   const hasRoute = itemsAt(maker.node, ["ipam", "routes"]).some((route) => isDefault(textAt(route, ["dst"])))
@@ -57,7 +58,10 @@ function checkSourceRouting({ source, node, known }: Entry, before: readonly Ent
   })
 }
 
-/** The kernel delivers no packet between a host and the macvlan and ipvlan interfaces on its link. */
+/**
+ * Reports portmap with macvlan or ipvlan. The kernel delivers no packets between a host and such interfaces on its
+ * link.
+ */
 function checkPublishedPorts({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "portmap") return
   const maker = before.find((each) => ["macvlan", "ipvlan"].includes(each.known?.name ?? ""))
@@ -68,7 +72,10 @@ function checkPublishedPorts({ source, node, known }: Entry, before: readonly En
   })
 }
 
-/** The kernel allows one interface of each VLAN on a master, in all namespaces together. */
+/**
+ * Reports vlan as a limit of one container: the kernel allows one interface of each VLAN on a master, in all namespaces
+ * together.
+ */
 function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   if (known?.name !== "vlan" || isOn(node, ["linkInContainer"])) return
   const message = "each node can have only one container of this network: a master has one interface per VLAN"
@@ -78,12 +85,18 @@ function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   })
 }
 
-/** A NetworkAttachmentDefinition is for pods of all nodes; a file may be meant for one node or one container. */
+/**
+ * Returns the severity by the number of nodes. A NetworkAttachmentDefinition is for all nodes, but a file may be for
+ * one node.
+ */
 function severityOf({ attachment }: Entry["source"]) {
   return attachment === undefined ? "info" : "warning"
 }
 
-/** host-local keeps its reservations on one node, so nodes on one link hand out the same addresses. */
+/**
+ * Reports host-local on a link that several nodes share. It reserves addresses on one node only, so that nodes assign
+ * the same ones.
+ */
 export function checkSharedRange({ source, node, known, ipam }: Entry, findings: Findings): void {
   const isShared = ipam?.name === "host-local" && known?.isOnLan === true
   if (!isShared || isOn(node, ["linkInContainer"])) return
@@ -92,7 +105,7 @@ export function checkSharedRange({ source, node, known, ipam }: Entry, findings:
   const range = sets.find((each) => textAt(each, ["subnet"]) !== undefined)
   if (range === undefined) return
   const isPart = ["rangeStart", "rangeEnd"].some((key) => textAt(range, [key]) !== undefined)
-  if (isPart && source.attachment === undefined) return // the file may be one node's
+  if (isPart && source.attachment === undefined) return // the file may be for one node
   const message = `host-local tracks only its own node: each node assigns the same addresses of ${textAt(range, ["subnet"])}`
   findings.add(source, nodeAt(range, ["subnet"]), "shared-range", message, {
     severity: severityOf(source),

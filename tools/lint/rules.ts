@@ -1,7 +1,10 @@
-/** The severity of a finding: an ADD fails or goes wrong; it may have an unintended effect; good to know. */
+/**
+ * The severity of a finding. "error": an ADD fails or has a wrong result. "warning": an unintended effect is possible.
+ * "info": a remark.
+ */
 export type Severity = "error" | "warning" | "info"
 
-/** Every rule, with the severity of its findings. Each has its section in docs/lint.md. */
+/** All rules, with the severity of their findings. docs/lint.md has a section for each. */
 export const rules = {
   "json-syntax": "error",
   "duplicate-key": "warning",

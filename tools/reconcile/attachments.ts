@@ -27,28 +27,28 @@ import {
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { cacheDirs, type NameOf } from "../node/mod.ts"
 
-/** One plugin of an attachment's chain. */
+/** A plugin of an attachment's network. */
 export interface ChainMember {
   readonly type: string
   /**
-   * The configuration that CHECK would pass to it, except `prevResult` and `runtimeConfig`. Attachments of a network
-   * share the object.
+   * The configuration that CHECK would pass to the plugin, except `prevResult` and `runtimeConfig`. Attachments to a
+   * network share the object.
    */
   readonly config: JsonObject
-  /** As JSON. */
+  /** The `runtimeConfig` as JSON. */
   readonly runtimeConfig?: string
 }
 
-/** A running container's attachment from a cache. */
+/** An attachment of a running container, read from a cache. */
 export interface CachedChain extends Owner {
-  /** A `RestoreAttachment` as JSON, without the keys of a chain's member and the closing brace. */
+  /** A `RestoreAttachment` as JSON, without the keys that differ between plugins and without the closing brace. */
   readonly text: string
   readonly chain: readonly ChainMember[]
 }
 
-/** An attachment, or a cache, that cannot be restored. */
+/** An attachment or a cache that was skipped, and the reason. */
 export interface Skipped extends Partial<Owner> {
-  /** The file of its record. */
+  /** The path of the attachment's record. */
   readonly record?: string
   readonly reason: string
   /** Whether the container may live, so that something may still be missing. */
@@ -63,25 +63,25 @@ export interface Cached {
   readonly owners: readonly Owner[]
 }
 
-/** The part of a record that is kept. Its other objects are freed at once, because a node has hundreds of records. */
+/** The data of a record that are kept. All others are freed at once, because a node has hundreds of records. */
 interface Read extends Owner {
   readonly added: bigint
   readonly skipped?: readonly Skipped[]
   readonly chain?: CachedChain
 }
 
-/** The attachments to read. */
+/** Which attachments to read. */
 export interface Wanted {
   readonly cacheDir: string
-  /** A single network. All networks if undefined. */
+  /** The only network to read. All networks if undefined. */
   readonly network: string | undefined
-  /** With the arguments of ADD, for what is inside containers. */
+  /** Whether to keep the arguments of ADD, which objects inside containers need. */
   readonly containers?: boolean | undefined
 }
 
 /**
- * Reads the attachments of all networks, or of one, from the runtime's cache and those below it, in the order of their
- * ADDs. Skips and reports a cache that users other than root can change, and attachments that no longer exist.
+ * Reads the attachments of all networks, or of one, in the order of their ADDs. Reads the runtime's cache and caches
+ * below it. Skips and reports caches that users other than root can change, and attachments that no longer exist.
  */
 export function readCaches(wanted: Wanted, nameOf: NameOf): Cached {
   const unreadable: Skipped[] = []
@@ -102,7 +102,7 @@ export function readCaches(wanted: Wanted, nameOf: NameOf): Cached {
   }
 }
 
-/** Returns a function that reads the record of an attachment. */
+/** Returns a function that reads an attachment's record. */
 function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
   const chainOf = chainReader()
   const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))
@@ -127,7 +127,7 @@ function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
     } catch {
       return skip(`its namespace "${netns}" cannot be inspected`, true)
     }
-    // All namespaces are on one device. Another process with the host's namespace may have the number now.
+    // All namespaces are on one device. The number may now be that of another process in the host's namespace.
     if (found?.device !== host.device || found.inode === host.inode)
       return skip(`its namespace "${netns}" does not exist`, false)
     if (isBeingDeleted(owner, added)) return skip("a DEL has started", false)
@@ -146,8 +146,8 @@ function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
 }
 
 /**
- * Returns the test for containers that still have their interface: the host has its end of the pair, or, without a
- * pair, the container has the interface. Throws `SyscallError`, `NetlinkError`.
+ * Returns a function that reports whether a container still has its interface: the host has its end of the pair or, for
+ * other links, the container has the interface. Throws `SyscallError` and `NetlinkError`.
  */
 function interfaceTest(): (owner: Owner, result: Result, netns: string) => boolean {
   const lines = readTextFile("/proc/thread-self/net/dev").split("\n")
@@ -174,8 +174,8 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
 }
 
 /**
- * Replaces flannel with its delegate, whose configuration flannel keeps. If that is unknown, continues with the other
- * plugins of the chain.
+ * Replaces flannel with its delegate, whose configuration flannel keeps in a file. Without that file, keeps only the
+ * other plugins of the network.
  */
 function withDelegates(
   chain: readonly ChainMember[],
@@ -194,7 +194,7 @@ function withDelegates(
   })
 }
 
-/** Returns the network as it was at ADD. Throws for unreadable content. */
+/** Returns the network in the record of an ADD. Throws for unreadable content. */
 function readNetwork(config: Uint8Array): Network {
   const { plugins, type } = parseJsonObject(config, "cached configuration")
   const list = plugins === undefined && type !== undefined ? parseSinglePlugin(config) : parseNetworkList(config)
@@ -202,7 +202,8 @@ function readNetwork(config: Uint8Array): Network {
 }
 
 /**
- * Returns a function that reads result and chain as of ADD, and each network once. It throws for unreadable content.
+ * Returns a function that returns the result and the plugins of an ADD. It parses each network once. It throws for
+ * unreadable content.
  */
 function chainReader(): (one: CachedAttachment) => { result: Result; chain: ChainMember[] } {
   const networks = new Map<Uint8Array, { cniVersion: string; members: ReturnType<typeof membersOf> }>()
@@ -224,7 +225,7 @@ function chainReader(): (one: CachedAttachment) => { result: Result; chain: Chai
   }
 }
 
-/** Returns the plugins of a network, with the capabilities that they enable. */
+/** Returns the plugins of a network with the capabilities that they enable. */
 function membersOf(network: Network) {
   return network.plugins.map((plugin) => {
     const config = deriveRequest(network, plugin, { capabilityArgs: {} })

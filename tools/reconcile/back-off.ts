@@ -1,17 +1,24 @@
-/** Losses that follow one another within `QUIET_MS` are one burst. A check follows after `BURST_MS` at the latest. */
+/**
+ * A pause of `QUIET_MS` ends a burst of losses, and starts a check. The check starts at the latest `BURST_MS` after the
+ * first loss.
+ */
 const [QUIET_MS, BURST_MS] = [20, 200]
 /** The longest pause between two checks for the same reason. */
 const LONGEST_PAUSE_MS = 30_000
-/** After this time without a check for a reason, the next one does not wait. */
+/**
+ * The time without a check for a reason, in milliseconds, after which the next check for that reason has no extra
+ * pause.
+ */
 const CALM_MS = 60_000
 
 /**
- * Schedules checks: soon after a loss, and with growing pauses if losses for the same reason continue. Never gives up.
+ * Schedules checks: soon after a loss, and with growing pauses if losses for the same reason continue. Continues
+ * forever.
  */
 export class BackOff {
-  /** Losses without a check, by reason. */
+  /** The times of losses since the last check, by reason. */
   readonly #pending = new Map<string, { readonly since: number; last: number }>()
-  /** The last checks, by reason. */
+  /** The times of the last checks, by reason. */
   readonly #checks = new Map<string, { at: number; pauseMs: number }>()
 
   /** Records a loss. */
@@ -22,7 +29,7 @@ export class BackOff {
   }
 
   /**
-   * Returns when the next check is due, its reason, and the time of the first loss. Returns undefined without a loss.
+   * Returns the time of the next check, its reason, and the time of the first loss. Returns undefined without a loss.
    */
   next(): { readonly reason: string; readonly at: number; readonly since: number } | undefined {
     const dues = [...this.#pending].map(([reason, { since, last }]) => {
@@ -33,7 +40,7 @@ export class BackOff {
     return dues.sort((a, b) => a.at - b.at)[0]
   }
 
-  /** Forgets losses for a reason that were not losses. */
+  /** Forgets losses for a reason that turned out not to be losses. */
   dismiss(reason: string): void {
     this.#pending.delete(reason)
   }

@@ -20,7 +20,7 @@ import { listen } from "./listener.ts"
 import type { Outcome, PluginRuns } from "./plugins.ts"
 import { failuresOf, reconcileAll } from "./reconcile.ts"
 
-/** `cni reconcile` */
+/** The command `cni reconcile`. */
 export const reconcile: Command = {
   summary: "Restore lost rules, bridges and settings of attachments on the host",
   words: ["[NETWORK]"],
@@ -78,7 +78,7 @@ Examples:
     )
     const { cached, outcome } = reconciled
     const attached = cached.owners.map((owner) => owner.network)
-    // An unreadable cache may have the network.
+    // An unreadable cache may contain the network.
     if (!cached.skipped.some((one) => one.network === undefined))
       requireNetwork(network, [...attached, ...configuredNetworks(placesOf(args, terminal).confDir, network)])
     print(args, terminal, {
@@ -98,24 +98,24 @@ function runsOf(args: Arguments, terminal: Terminal): PluginRuns {
   return { path, env: terminal.env, log: terminal.stderr, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
 }
 
-/** Runs until the signal aborts, and reports its actions on stderr. */
+/** Listens until the signal aborts, and reports each action on stderr. */
 async function listenHere(args: Arguments, terminal: Terminal): Promise<void> {
   const other = ["dry-run", "containers", "flows", "only"].find((flag) => given(args, flag) || text(args, flag))
   if (other !== undefined) throw new UsageError(`cannot use --listen with --${other}`)
   if (args.words.length > 0) throw new UsageError("cannot use --listen with a network: it listens for all networks")
   const { cacheDir } = runtimeOf(args, terminal)
   const { stderr, signal } = terminal
-  const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // a full log does not end the listener
+  const log = (line: string) => void unlessErrno(() => stderr(`cni reconcile: ${line}\n`)) // the listener continues if the log is full
   const runs = { timeoutMs: CALL_MS, ...runsOf(args, terminal), log: (text: string) => log(text.trimEnd()) }
   await listen({ cacheDir, runs, signal, log })
 }
 
-/** The listener ends a plugin that takes longer. */
+/** The timeout of a plugin, in milliseconds. */
 const CALL_MS = 60_000
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
 
-/** Returns a row for each object, or one for all containers that share it. */
+/** Returns a row for each restored object. An object that several containers share has one row. */
 function rowsOf({ skipped }: Cached, { restored, foreign }: Outcome, fate: string): string[][] {
   const groups = Map.groupBy(restored, ({ network, plugin, what }) => [network, plugin, what].join("\n")).values()
   return [

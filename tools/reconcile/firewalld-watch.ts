@@ -8,18 +8,21 @@ const RULES = [
   `type='signal',sender='${FIREWALLD}',interface='${FIREWALLD}',member='Reloaded'`,
   `type='signal',sender='${DAEMON}',interface='${DAEMON}',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
 ]
-/** The timeout of the bus. The listener receives nothing else until then. */
+/** The timeout of D-Bus in milliseconds. The listener is blocked during this time. */
 const PATIENCE_MS = 2000
-/** The wait for a bus that has ended, which grows each time. */
+/** The first and the longest pause before a new connection to D-Bus. The pause grows with each attempt. */
 const [FIRST_MS, MOST_MS] = [1000, 64_000]
 
-/** Receives firewalld's reloads and starts over the system bus. */
+/** Receives notifications over the system bus when firewalld reloads or starts. */
 export class FirewalldWatch implements Disposable {
   #bus: Bus | undefined
-  /** The unique name of firewalld's connection. Any user may send signals in its name to this connection. */
+  /**
+   * The unique bus name of firewalld's connection. Any user can send signals to this connection, but only from another
+   * name.
+   */
   #owner: string | undefined
   #pauseMs = FIRST_MS
-  /** The time of the next attempt to connect, on `monotonicMs`. Undefined without a bus. */
+  /** The time of the next attempt to connect, as `monotonicMs`. Undefined if no bus exists. */
   retryAt: number | undefined
   readonly #log: (line: string) => void
 
@@ -32,7 +35,7 @@ export class FirewalldWatch implements Disposable {
     return this.#bus?.fd
   }
 
-  /** Connects, unless it is connected, or no bus exists. Returns whether it connected. */
+  /** Connects to the bus if necessary and possible. Returns whether it has just connected. */
   connect(): boolean {
     if (this.#bus) return false
     this.retryAt = undefined
@@ -51,7 +54,7 @@ export class FirewalldWatch implements Disposable {
     }
   }
 
-  /** Processes the received messages. Returns whether firewalld has restarted or reloaded. */
+  /** Processes the received messages. Returns whether firewalld restarted or reloaded. */
   take(): boolean {
     try {
       let isNew = false

@@ -17,8 +17,8 @@ import {
 /** Message types, <linux/rtnetlink.h>. */
 const [NEWLINK, DELLINK, DELADDR, DELROUTE, DELQDISC, NEWNETCONF] = [16, 17, 21, 25, 37, 80]
 /**
- * Links, qdiscs, addresses and routes of both families, settings of both (`RTNLGRP_IPV4_NETCONF` and `_IPV6_NETCONF`),
- * as bits.
+ * Multicast groups, as bits: links, qdiscs, addresses and routes of both families, and settings of both families
+ * (`RTNLGRP_IPV4_NETCONF` and `_IPV6_NETCONF`).
  */
 const GROUPS = 0x1 | 0x8 | 0x10 | 0x40 | 0x100 | 0x400 | (1 << 23) | (1 << 24)
 const SO_RCVBUFFORCE = 33
@@ -27,13 +27,13 @@ const AF_BRIDGE = 7
 const MAIN_TABLE = 254
 /** `NETCONFA_IFINDEX_ALL`, <linux/netconf.h> */
 const ALL = -1
-/** The time after its creation during which an interface is being set up. */
+/** The time after an interface's creation in which plugins set it up. */
 const SET_UP_MS = 5000
 
 /** `NETCONFA_*` */
 const settings = attrs({ index: [1, i32], forwarding: [2, i32] })
 
-/** The known state of an interface. */
+/** The last known state of an interface. */
 interface Known {
   readonly isBridge: boolean
   readonly isUp: boolean
@@ -42,30 +42,30 @@ interface Known {
   readonly since: number
 }
 
-/** The news about the host's interfaces, addresses, routes and settings. */
+/** The changes of the host's interfaces, addresses, routes and settings. */
 export interface LinkNews {
   readonly isSuspect: boolean
-  /** Whether an interface has lost something, and may be about to be deleted: `isShaken` decides later. */
+  /** Whether an interface lost a dependent object, and is perhaps about to be deleted. `isShaken` decides later. */
   readonly isUnsure: boolean
-  /** Whether a setting below /proc/sys was changed. */
+  /** Whether a setting below /proc/sys changed to a harmful value. */
   readonly isSetting: boolean
   readonly isOverrun: boolean
 }
 
 /**
- * Watches the host's interfaces: bridges and pairs, and their dependent objects. Objects that are deleted together with
- * their interface are not losses, which distinguishes DELs from losses.
+ * Watches the host's interfaces and their dependent objects. A loss is an object that is deleted while its interface
+ * remains. A DEL deletes the interface too, so it causes no loss.
  */
 export class LinkWatch implements Disposable {
   readonly #events = new NetlinkSocket(NETLINK_ROUTE, GROUPS)
   readonly #links = new Map<number, Known>()
-  /** Interfaces that have lost something. It is a loss if they still exist in the end. */
+  /** The indexes of interfaces that lost an object. It is a loss if the interface still exists later. */
   readonly #shaken = new Set<number>()
   #isUnsure = false
-  /** Whether notifications were received but not fully processed because of a failure. */
+  /** Whether an error prevented the processing of received notifications. */
   #isBehind = false
 
-  /** Listens, and reads the present state. Throws `SyscallError`, `NetlinkError`. */
+  /** Opens the socket for notifications, and reads the current state. Throws `SyscallError` and `NetlinkError`. */
   constructor() {
     unlessErrno(() => setSocketOption(this.#events.fd, SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES), "EPERM")
     this.#look()
@@ -85,8 +85,8 @@ export class LinkWatch implements Disposable {
   }
 
   /**
-   * Processes the new notifications. After an error, the next call lists all interfaces again. Throws `SyscallError`,
-   * `NetlinkError`.
+   * Processes the received notifications. After an error, the next call lists all interfaces again. Throws
+   * `SyscallError` and `NetlinkError`.
    */
   take(): LinkNews {
     let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
@@ -105,7 +105,7 @@ export class LinkWatch implements Disposable {
     return { isSuspect, isUnsure: this.#isUnsure && this.#shaken.size > 0, isSetting, isOverrun }
   }
 
-  /** Whether an existing interface lost a dependent object. Call it after a quiet period. */
+  /** Reports whether an existing interface lost a dependent object. Call this after a quiet period. */
   isShaken(): boolean {
     const isThere = [...this.#shaken].some((index) => this.#links.has(index))
     this.#shaken.clear()
@@ -130,7 +130,8 @@ export class LinkWatch implements Disposable {
     const { header, attributes } = linkPayload.decode(payload)
     const known = this.#links.get(header.index)
     if (header.family === AF_BRIDGE) {
-      // A port's own settings do not reveal their former values. ADDs do not change them long after its setup.
+      // A notification about a port's settings does not contain the former values. ADD changes no settings long after
+      // it created the port.
       const isOld = known !== undefined && (type === DELLINK || monotonicMs() - known.since > SET_UP_MS)
       if (isOld) this.#shake(header.index)
       return false
@@ -150,7 +151,7 @@ export class LinkWatch implements Disposable {
     return now.isBridge && known.mac !== now.mac
   }
 
-  /** Whether forwarding was disabled: on all interfaces, or on a bridge. */
+  /** Reports whether a notification says that forwarding was disabled, on all interfaces or on a bridge. */
   #isOff({ payload }: Message): boolean {
     const { index = 0, forwarding } = settings.read(payload, 4, payload.length)
     return forwarding === 0 && (index === ALL || this.#links.get(index)?.isBridge === true)
@@ -161,7 +162,7 @@ export class LinkWatch implements Disposable {
   }
 }
 
-/** Whether plugins create links of this kind on the host. */
+/** Reports whether plugins create links of this kind on the host. */
 function isOfInterest(kind: string): boolean {
   return kind === "bridge" || kind === "veth" || kind === "ifb" || kind === "vlan"
 }

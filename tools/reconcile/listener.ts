@@ -10,11 +10,14 @@ import { failuresOf, type Reconciled, reconcileAll } from "./reconcile.ts"
 import { becomeListener, type Loss, Tally, type Trigger } from "./record.ts"
 import { RuleWatch } from "./rule-watch.ts"
 
-/** The pause before the check after a check that restored something. A concurrent ADD has its record by then. */
+/** The pause before the check that follows a restoration. By then, a concurrent ADD has written its record. */
 const AGAIN_MS = 3000
-/** The longest pause between checks that fail. */
+/** The longest pause before the check that follows a failed one. */
 const LONGEST_PAUSE_MS = 30_000
-/** The pause after a call that the kernel refused, and the number of consecutive pauses that ends the listener. */
+/**
+ * The pause after a system call that failed, in milliseconds, and the number of consecutive failures that ends the
+ * listener.
+ */
 const [REFUSED_MS, REFUSALS] = [100, 20]
 
 /** The options of the listener. */
@@ -25,9 +28,7 @@ export interface ListenerOptions {
   readonly signal: AbortSignal
 }
 
-/**
- * Listens until the signal aborts. Throws if another listener runs, or if a source of notifications cannot be opened.
- */
+/** Listens until the signal aborts. Throws if another listener runs, or if notifications cannot be received. */
 export async function listen(options: ListenerOptions): Promise<void> {
   using place = becomeListener()
   if (!place) throw new Error("Cannot listen: another listener runs on this host")
@@ -35,7 +36,7 @@ export async function listen(options: ListenerOptions): Promise<void> {
   await listener.run()
 }
 
-/** Starts checks after notifications. A loss starts a check of everything, as `cni reconcile` does. */
+/** Starts checks after notifications. Each check restores all lost objects, like `cni reconcile`. */
 class Listener implements Disposable {
   readonly #options: ListenerOptions
   readonly #tally: Tally
@@ -43,11 +44,11 @@ class Listener implements Disposable {
   readonly #rules = new RuleWatch()
   readonly #links = new LinkWatch()
   readonly #firewalld: FirewalldWatch
-  /** Whether a link has certainly lost something, and is not just about to be deleted. */
+  /** Whether a link certainly lost an object, and is not only about to be deleted. */
   #isLinkLost = false
   #againAt: number | undefined
   #againMs = AGAIN_MS
-  /** The number of consecutive calls that the kernel refused. */
+  /** The number of consecutive failed system calls. */
   #refusals = 0
 
   constructor(options: ListenerOptions) {
@@ -69,8 +70,8 @@ class Listener implements Disposable {
   }
 
   /**
-   * Runs these steps, each even if the previous one failed. Throws after too many consecutive refusals, because a new
-   * process may succeed.
+   * Runs all steps, even if a previous one failed. Throws after too many consecutive failures, because a new process
+   * may succeed.
    */
   #attempt(steps: readonly (() => void)[]): void {
     let reason: string | undefined
@@ -113,7 +114,7 @@ class Listener implements Disposable {
     if (rules.isOverrun || links.isOverrun) this.#lose("overrun")
     const { retryAt } = this.#firewalld
     if (retryAt !== undefined && retryAt <= monotonicMs() && this.#firewalld.connect()) this.#lose("firewalld")
-    // firewalld answers no call while it loads its rules. A check that has begun by then gets the first answers.
+    // firewalld answers no call while it loads its rules. A check that starts then receives the first answers.
     const isStarting = rules.isFirewalld && this.#firewalld.fd !== undefined
     if (this.#firewalld.take() || isStarting) this.#lose("firewalld")
   }
@@ -128,7 +129,7 @@ class Listener implements Disposable {
     else this.#backOff.dismiss(next.reason)
   }
 
-  /** Restores everything that is lost. Never throws for an object that cannot be read or restored. */
+  /** Restores all lost objects. Never throws for an object that cannot be read or restored. */
   #check(trigger: Trigger, since: number): void {
     let reconciled: Reconciled | undefined
     let losses: readonly Loss[]
@@ -140,7 +141,7 @@ class Listener implements Disposable {
     }
     const now = monotonicMs()
     this.#backOff.checked(now)
-    this.#links.isShaken() // forgets objects that are restored
+    this.#links.isShaken() // forgets the restored objects
     this.#isLinkLost = false
     const count = reconciled?.outcome.restored.length ?? 0
     if (count > 0) {
@@ -151,7 +152,8 @@ class Listener implements Disposable {
     this.#tally.count(trigger, losses.length > 0 ? "failed" : count > 0 ? "restored" : "complete")
     this.#tally.write()
     this.#againMs = losses.length > 0 ? Math.min(2 * this.#againMs, LONGEST_PAUSE_MS) : AGAIN_MS
-    // A check for another reason comes too early to replace the one that waits for a concurrent ADD's record.
+    // A check for another reason does not replace the check that waits for a concurrent ADD's record, because it is too
+    // early.
     if (losses.length > 0 || count > 0) this.#againAt = now + this.#againMs
     else if (trigger === "again") this.#againAt = undefined
     collectGarbage()

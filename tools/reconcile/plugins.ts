@@ -9,7 +9,7 @@ import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { namesOfFiles } from "../node/mod.ts"
 import type { CachedChain } from "./attachments.ts"
 
-/** The directories of plugins, and the way to run them. */
+/** The directories of plugins, and the options to run them. */
 export interface PluginRuns {
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
@@ -17,20 +17,20 @@ export interface PluginRuns {
   readonly log: (text: string) => void
 }
 
-/** The common options for all plugins. */
+/** The options that are the same for all plugins. */
 type RestoreOptions = Omit<RestoreRequest, "configs" | "attachments">
 
-/** The outcome for all chains. */
+/** The outcome of a restoration. */
 export interface Outcome {
   readonly restored: readonly (RestoreAnswer["restored"][number] & { readonly plugin: string })[]
   readonly failed: readonly (RestoreAnswer["failed"][number] & { readonly plugin: string })[]
-  /** Plugins of other suites in networks. Their objects on the host are not restored. */
+  /** Plugins of other suites in networks, whose objects on the host are not restored. */
   readonly foreign: readonly { readonly network: string; readonly plugin: string }[]
 }
 
 /**
- * Makes every plugin of this suite restore the lost host objects of these attachments. Calls each executable once,
- * interface plugins first. Never throws for a plugin.
+ * Runs every plugin of this suite to restore the lost host objects of these attachments. Runs each executable once,
+ * interface plugins first. Never throws for a failed plugin.
  */
 export function restoreChains(
   chains: readonly CachedChain[],
@@ -59,9 +59,9 @@ export function restoreChains(
 }
 
 /**
- * Whether an executable identifies itself as part of this suite when it runs without a command. False for a missing
- * file, or one that the kernel cannot run. Throws if the search or the start fails, or if the program does not exit by
- * itself.
+ * Reports whether an executable identifies itself as part of this suite when it runs without a command. False for a
+ * missing file, and for a file that the kernel cannot run. Throws if the search or the start fails, or if the program
+ * does not exit by itself.
  */
 function isOfSuite(type: string, { path }: PluginRuns): boolean {
   try {
@@ -70,14 +70,17 @@ function isOfSuite(type: string, { path }: PluginRuns): boolean {
     if (hasEnded) return isOfThisSuite(version)
     throw new Error(`Cannot determine whether "${file}" is part of this suite: it did not exit`)
   } catch (error) {
-    const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory is not searchable
+    const isMissing = isCniError(error) && error.cause === undefined // otherwise a directory cannot be searched
     const isNoProgram = error instanceof SyscallError && error.call === "execve"
     if (isMissing || (isNoProgram && isErrno(error, "ENOENT", "EACCES", "ENOEXEC"))) return false
     throw error
   }
 }
 
-/** Calls a plugin for these attachments. Undefined for an executable that is not of this suite. Never throws. */
+/**
+ * Runs a plugin to restore objects of these attachments. Returns undefined for an executable of another suite. Never
+ * throws.
+ */
 function restore(
   type: string,
   chains: readonly CachedChain[],
@@ -85,7 +88,7 @@ function restore(
   runs: PluginRuns,
 ): RestoreAnswer | undefined {
   const indexes = new Map<JsonObject, number>()
-  const parts: Uint8Array[] = [] // not one text, which would need memory several times while it grows
+  const parts: Uint8Array[] = [] // in parts, because one growing text would need its memory several times
   for (const { text, chain } of chains) {
     for (const { config, runtimeConfig } of chain.filter((member) => member.type === type)) {
       const values = runtimeConfig === undefined ? "" : `,"runtimeConfig":${runtimeConfig}`
@@ -100,7 +103,7 @@ function restore(
       path: requirePlugin(type, runs.path.join(":")),
       args: [RESTORE_ARGUMENT],
       env: { ...runs.env, CNI_COMMAND: undefined },
-      stdin: concat(parts), // a RestoreRequest
+      stdin: concat(parts), // together, the parts are a RestoreRequest
       log: (text) => said.push(`${text}\n`),
       ...(runs.timeoutMs === undefined ? {} : { timeoutMs: runs.timeoutMs }),
     })

@@ -6,12 +6,12 @@ import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
 import { type Outcome, type PluginRuns, restoreChains } from "./plugins.ts"
 import type { Loss } from "./record.ts"
 
-/** The options of a restore. */
+/** The options of `cni reconcile`. */
 export interface ReconcileOptions {
   readonly cacheDir: string
-  /** A single network. All networks if omitted. */
+  /** The only network to restore. All networks if omitted. */
   readonly network?: string | undefined
-  /** Whether to only report missing objects. */
+  /** Whether to report missing objects without restoring them. */
   readonly isDry?: boolean
   readonly flows?: boolean
   readonly containers?: boolean
@@ -20,28 +20,28 @@ export interface ReconcileOptions {
   readonly isWanted?: (type: string, owner: CachedChain) => boolean
 }
 
-/** The findings and the outcome. */
+/** The attachments that were read, and the outcome. */
 export interface Reconciled {
   readonly cached: Cached
   readonly outcome: Outcome
 }
 
 /**
- * Makes the plugins restore the lost host objects of running containers. No DEL begins during the call, and attachments
- * with a running DEL stay unchanged. Throws `SyscallError`, and an error when another run blocks DELs for a minute.
+ * Runs the plugins to restore the lost host objects of running containers. No DEL begins during the call. Skips
+ * attachments whose DEL is running. Throws `SyscallError`, and an error if another run blocks DELs for a minute.
  */
 export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Reconciled {
   const { cacheDir, network, isDry = false, isWanted, ...rest } = options
-  using held = isDry ? undefined : unlessErrno(holdDeletions, "ENOSPC", "EROFS") // then no DEL can mark either
+  using held = isDry ? undefined : unlessErrno(holdDeletions, "ENOSPC", "EROFS") // a DEL cannot mark its attachment in it, either
   const cached = readCaches({ cacheDir, network, containers: rest.containers }, namesOfFiles(runs.path))
   const outcome = restoreChains(cached.chains, { ...rest, dryRun: isDry }, runs, isWanted)
   if (held) sweepDeletions(cached.owners)
-  // At the end of a DEL, the record is deleted a few milliseconds after the interface.
+  // A DEL deletes the interface a few milliseconds before the record.
   const skipped = cached.skipped.filter(({ record }) => record === undefined || exists(record))
   return { cached: { ...cached, skipped }, outcome }
 }
 
-/** Returns the objects that could not be restored, with the reasons. */
+/** Returns the objects that could not be restored, with reasons. */
 export function failuresOf({ cached, outcome }: Reconciled): Loss[] {
   return [
     ...cached.skipped

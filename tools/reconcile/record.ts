@@ -16,41 +16,42 @@ import { findExposure } from "../../pkg/records/mod.ts"
 import { isJsonObject, parseJsonObject } from "../../pkg/types/mod.ts"
 
 const DIRECTORY = "/run/cni"
-/** The running listener has the lock. */
+/** The file that the running listener locks. */
 const LOCK = `${DIRECTORY}/reconcile.lock`
 const RECORD = `${DIRECTORY}/reconcile.json`
 const DRAFT = `${RECORD}.tmp`
 /**
- * The timeout of the lock. Others take it for a moment to see whether it is free, and a busy machine may delay them.
+ * The timeout for the lock in milliseconds. Other processes hold it briefly to test it, and a busy machine may delay
+ * them.
  */
 const PATIENCE_MS = 5000
-/** The maximum number of named losses. */
+/** The maximum number of losses in the record. */
 const NAMED = 100
 
-/** Upper bounds of the histogram of outages, seconds. */
+/** Upper bounds of the histogram of outages, in seconds. */
 export const OUTAGE_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10] as const
 
-/** Why everything was looked at. */
+/** The reason for a check. */
 export type Trigger = "start" | "rules" | "links" | "settings" | "firewalld" | "overrun" | "again"
-/** The outcome. */
+/** The outcome of a check. */
 export type Result = "restored" | "complete" | "failed"
 
-/** Something that is lost and could not be restored. */
+/** A lost object that could not be restored. */
 export interface Loss {
   readonly what: string
   readonly reason: string
 }
 
-/** The listener's own state, for doctor and metrics. */
+/** The state of the listener, which `cni doctor` and `cni metrics` read. */
 export interface ListenerRecord {
   readonly pid: number
   readonly counts: readonly { readonly trigger: Trigger; readonly result: Result; readonly count: number }[]
-  /** The time from the notification of a loss to its restoration. */
+  /** The times between the notification of a loss and the restoration. */
   readonly outage: { readonly buckets: readonly number[]; readonly seconds: number; readonly count: number }
   readonly losses: readonly Loss[]
 }
 
-/** Takes the place of the listener, until it is disposed of. Undefined where one runs. Throws `SyscallError`. */
+/** Locks the listener's file until disposal. Returns undefined if another listener runs. Throws `SyscallError`. */
 export function becomeListener(): Disposable | undefined {
   makeDirectories(DIRECTORY)
   const lock = FileDescriptor.open(LOCK, Open.ReadWrite | Open.Create, 0o600)
@@ -59,13 +60,16 @@ export function becomeListener(): Disposable | undefined {
   return undefined
 }
 
-/** Whether a listener runs. */
+/** Reports whether a listener runs. */
 export function isListening(): boolean {
   using lock = FileDescriptor.find(LOCK)
   return lock !== undefined && !tryLockShared(lock.fd)
 }
 
-/** The record of the listener that runs; undefined where none does, or its record says nothing. Never throws. */
+/**
+ * Returns the record of the running listener. Returns undefined if no listener runs, or if the record is unreadable.
+ * Never throws.
+ */
 export function findListenerRecord(): ListenerRecord | undefined {
   try {
     if (findExposure(DIRECTORY) !== undefined || !isListening()) return undefined
@@ -78,7 +82,7 @@ export function findListenerRecord(): ListenerRecord | undefined {
   }
 }
 
-/** The listener's counters, written when they change. */
+/** The counters of the listener. They are written when they change. */
 export class Tally {
   readonly #pid: number
   readonly #counts = new Map<string, { trigger: Trigger; result: Result; count: number }>()
@@ -101,7 +105,7 @@ export class Tally {
     this.#counts.set(key, one)
   }
 
-  /** Adds the duration of a loss. */
+  /** Adds the duration of an outage. */
   outage(ms: number): void {
     this.#count++
     this.#seconds += ms / 1000
@@ -109,14 +113,14 @@ export class Tally {
       if (ms / 1000 <= bound) this.#buckets[at] = (this.#buckets[at] ?? 0) + 1
   }
 
-  /** The objects that the last check could not restore. Logs those that are new. */
+  /** Sets the objects that the last check could not restore. Logs those that are new. */
   set losses(losses: readonly Loss[]) {
     const before = new Set(this.#losses.map(({ what }) => what))
     for (const { what, reason } of losses) if (!before.has(what)) this.#log(`cannot restore ${what}: ${reason}`)
     this.#losses = losses
   }
 
-  /** Writes the record. After a failure, as on a full disk, logs it once, removes the old record, and continues. */
+  /** Writes the record. Logs the first of several failures, as on a full disk, and removes the old record. */
   write(): void {
     const record: ListenerRecord = {
       pid: this.#pid,
@@ -136,7 +140,7 @@ export class Tally {
     }
   }
 
-  /** Removes the record, which would otherwise report an old state. */
+  /** Removes the record, which would otherwise become outdated. */
   remove(): void {
     for (const path of [DRAFT, RECORD]) unlessErrno(() => tryUnlink(path))
   }

@@ -4,53 +4,56 @@ import { attrs, type Message, NETLINK_NETFILTER, NetlinkSocket, text, u32be } fr
 import { describedPlugins } from "../../suite/plugins.ts"
 
 /**
- * `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. A `NEWGEN` is the last message of a
+ * `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. `NEWGEN` is the last message of a
  * transaction.
  */
 const [NEWTABLE, DELTABLE, DELCHAIN, DELRULE, NEWGEN] = [0xa00, 0xa02, 0xa05, 0xa08, 0xa0f]
-/** These, `NFT_MSG_DELSET` and `NFT_MSG_DELSETELEM`. */
+/** The deletions above, `NFT_MSG_DELSET` and `NFT_MSG_DELSETELEM`. */
 const DELETIONS = new Set([DELTABLE, DELCHAIN, DELRULE, 0xa0b, 0xa0e])
 /** `NFNLGRP_NFTABLES` as a bit */
 const NFTABLES_GROUP = 1 << 6
 const SO_RCVBUFFORCE = 33
-/** For notifications that are not read yet. */
+/** The size of the buffer for notifications that are not read yet. */
 const ROOM_BYTES = 2 << 20
 /** `sizeof(struct nfgenmsg)` */
 const HEADER_BYTES = 4
 /** `NFT_TABLE_F_DORMANT` */
 const DORMANT = 1
 
-/** The first attribute of tables, chains, rules, sets and elements. */
+/** The first attribute of messages about tables, chains, rules, sets and elements. */
 const ofTable = attrs({ table: [1, text] })
 /** `NFTA_TABLE_*` */
 const tableAttributes = attrs({ flags: [2, u32be] })
 /** `NFTA_GEN_*` */
 const generationAttributes = attrs({ program: [3, text] })
 
-/** The tables of `iptables-nft`, and the prefixes of our chains in them. */
+/** The tables of `iptables-nft`, and the prefixes of this suite's chains in them. */
 const IPTABLES = new Set(["filter", "nat", "mangle", "raw"])
 const OUR_CHAINS = encodeUtf8("CNI-")
 
-/** The received changes of the rule set. */
+/** The changes of the rule set. */
 export interface RuleNews {
-  /** Another program deleted an object of this suite. */
+  /** Whether another program deleted an object of this suite. */
   readonly isSuspect: boolean
-  /** firewalld has added its table. */
+  /** Whether firewalld added its table. */
   readonly isFirewalld: boolean
-  /** Notifications were lost. */
+  /** Whether notifications were lost. */
   readonly isOverrun: boolean
 }
 
-/** The kernel's notifications about our tables in the thread's namespace, and about our chains in those of iptables. */
+/**
+ * Receives the kernel's notifications about this suite's tables in the thread's namespace, and about its chains in
+ * tables of iptables.
+ */
 export class RuleWatch implements Disposable {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER, NFTABLES_GROUP)
-  /** Programs of this suite: their deletions, by DEL or GC, are no loss. */
+  /** The names of this suite's programs. Their deletions, by DEL or GC, are not losses. */
   readonly #ours = new Set(["cni", ...describedPlugins.map(({ name }) => name)])
-  /** Whether the unfinished transaction is a loss. */
+  /** Whether the current transaction deletes an object of this suite. */
   #isLoss = false
   #isFirewalld = false
 
-  /** Throws `SyscallError`. */
+  /** Opens the socket for notifications. Throws `SyscallError`. */
   constructor() {
     unlessErrno(() => setSocketOption(this.#socket.fd, SOL_SOCKET, SO_RCVBUFFORCE, ROOM_BYTES), "EPERM")
   }
@@ -59,7 +62,7 @@ export class RuleWatch implements Disposable {
     return this.#socket.fd
   }
 
-  /** Reads the new notifications. Throws `SyscallError`, `NetlinkError`. */
+  /** Processes the received notifications. Throws `SyscallError` and `NetlinkError`. */
   take(): RuleNews {
     let [isSuspect, isFirewalld, isOverrun] = [false, false, false]
     for (let messages = this.#socket.takeEvents(); messages; messages = this.#socket.takeEvents()) {

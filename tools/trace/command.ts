@@ -29,7 +29,7 @@ import {
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Probed, probe } from "./probe.ts"
 
-/** `cni trace` */
+/** The command `cni trace`. */
 export const trace: Command = {
   summary: "Show the path of a packet from a container, or from outside, and where it ends",
   words: ["[NETWORK]", "[CONTAINER]"],
@@ -170,8 +170,7 @@ function parseInbound(args: Arguments): Inbound {
 type Verdict = "arrives" | "lost" | "unknown"
 
 /**
- * Returns whether the packet arrives. A rule can refuse a connection just as the other end does. The hops then show
- * which of them refused.
+ * Returns whether the packet arrives. If a probe was refused, the hops show whether a rule or the other end refused it.
  */
 function verdictOf(hops: readonly Hop[], probed: Probed | undefined): Verdict {
   const ends = hops.filter(({ where }) => where === "end")

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { type ErrnoName, errnoNumber } from "../../pkg/libc/mod.ts"
 import { isPending, outcomeOf } from "./probe.ts"
 
-// All of connect(2) and tcp(7), ip(7), ipv6(7), and what packet filters and BPF programs answer.
+// All errors of connect(2), tcp(7), ip(7) and ipv6(7), and those that packet filters and BPF programs return.
 test.each<[ErrnoName, string]>([
   ["ECONNREFUSED", "refused"],
   ["ECONNRESET", "refused"],

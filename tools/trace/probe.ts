@@ -24,7 +24,7 @@ export interface Probed {
   readonly reason?: string
 }
 
-/** The time limit of an answer. */
+/** The timeout of a probe in milliseconds. */
 const PATIENCE_MS = 3000
 
 /** <sys/socket.h> */
@@ -34,13 +34,13 @@ const SOCKADDR_SIZE = 28
 
 /**
  * Opens a TCP connection from the container's namespace and closes it. The outcome is "connected" only if the socket
- * has a peer. "refused" proves the path in both directions, because the other end answered. Throws `SyscallError` when
- * no socket can be created.
+ * has a peer. The outcome "refused" means that the other end answered, so the path works in both directions. Throws
+ * `SyscallError` if no socket can be created.
  */
 export function probe(sandbox: Netns, destination: Destination): Probed {
   const startMs = monotonicMs()
   const type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC
-  const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // the socket stays in that namespace
+  const made = sandbox.run(() => engine.socket(familyOf(destination.ip), type, 0)) // the socket stays in the container's namespace
   if (made < 0) throw new SyscallError("socket", -made, "in the container's namespace")
   using socket = new FileDescriptor(made as Fd)
   const errno = connect(socket.fd, socketAddress(destination))
@@ -50,7 +50,7 @@ export function probe(sandbox: Netns, destination: Destination): Probed {
   return { outcome: outcomeOf(errno), ms, reason: reasonOf(errno) }
 }
 
-/** Returns the error of a connection, immediate or later. Returns 0 for success, and undefined without an answer. */
+/** Returns the error of a connection attempt, 0 for success, or undefined without an answer. */
 function connect(fd: Fd, address: Uint8Array): number | undefined {
   const errno = -engine.connect(fd, address)
   if (errno > 0 && !isPending(errno)) return errno
@@ -58,30 +58,33 @@ function connect(fd: Fd, address: Uint8Array): number | undefined {
   return connectionError(fd, address)
 }
 
-/** Returns the error of an answered connection, or 0 for success. */
+/** Returns the error of a connection that was answered, or 0 for success. */
 export function connectionError(fd: Fd, address: Uint8Array): number {
   const said = new Int32Array(1)
   engine.getsockopt(fd, SOL_SOCKET, SO_ERROR, said)
   if (said[0]) return said[0]
-  // SO_ERROR is also 0 for a socket that never began to connect. A connected socket refuses another connect, or
-  // confirms the existing connection.
+  // SO_ERROR is also 0 for a socket that never tried to connect. A second connect fails on a connected socket, or
+  // confirms the connection.
   const errno = -engine.connect(fd, address)
   return errno === 0 || errno === errnoNumber("EISCONN") ? 0 : errnoNumber("ENOTCONN")
 }
 
-/** Whether `connect` continues after this error: the socket is non-blocking, or a signal interrupted the call. */
+/**
+ * Reports whether the connection attempt continues after this error: the socket is non-blocking, or a signal
+ * interrupted the call.
+ */
 export function isPending(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }
 
-/** Returns the text of a refused connection for errors that do not name their cause. */
+/** Returns the reason for a failed connection. Describes errors whose names do not tell the cause. */
 export function reasonOf(errno: number): string {
   const said = new SyscallError("connect", errno).message
   const type = { EINVAL: "blackhole", EACCES: "prohibit" }[errnoName(errno) ?? ""]
   return type === undefined ? said : `a route or rule of type ${type} matches it: ${said}`
 }
 
-/** Returns the meaning of an error of connect(2) for the path. */
+/** Returns what an error of connect(2) means for the path. */
 export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"> {
   const name = errnoName(errno)
   if (name === "ECONNREFUSED" || name === "ECONNRESET") return "refused"

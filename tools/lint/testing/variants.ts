@@ -1,5 +1,5 @@
 /**
- * Edge cases of the rules, in addition to `cases.fixture.ts`. `variants.txt` has lint's findings for each; a
+ * Edge cases of the rules, in addition to `cases.fixture.ts`. `variants.txt` has lint's findings for each case. A
  * configuration without findings is correct.
  */
 type Files = Readonly<Record<string, string>>
@@ -84,7 +84,7 @@ export const variants: Readonly<Record<string, Files>> = {
   ),
   "a delegate of another suite": list('{ "type": "flannel", "delegate": { "type": "other", "x": 1 } }'),
 
-  // what parsers refuse
+  // values that parsers reject
   "a list of VLANs that ends before it begins": list(bridge('"vlanTrunk": [{ "minID": 5, "maxID": 1 }], ')),
   "an IPAM plugin's refusal": list(
     '{ "type": "macvlan", "master": "eth0", "ipam": { "type": "static", "addresses": [{ "address": "x" }] } }',
