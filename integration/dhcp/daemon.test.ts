@@ -20,13 +20,13 @@ import { Site, startDaemon } from "./site.ts"
 
 const quick = ["-timeout", "1s"]
 const addressOf = (result: { ips: { address: string }[] }) => result.ips[0]?.address.split("/")[0] ?? ""
-/** Server options with which a lease of two minutes is renewed every two seconds. */
+/** Server options with which the client renews a lease of two minutes every two seconds. */
 const renewing = [
   "--dhcp-range=10.1.2.50,10.1.2.60,255.255.255.0,2m",
-  "--dhcp-option=option:T2,3", // by which dnsmasq makes T1 two seconds
+  "--dhcp-option=option:T2,3", // dnsmasq then sets T1 to two seconds
 ]
 
-/** A site with dnsmasq. */
+/** Creates a site with dnsmasq as server. */
 async function siteWithServer(options?: readonly string[]): Promise<{ site: Site; server: Server } & AsyncDisposable> {
   const site = await Site.create("bridge", quick)
   const server = await startDnsmasq(site.server, site.directory.path, options)
@@ -40,7 +40,7 @@ async function siteWithServer(options?: readonly string[]): Promise<{ site: Site
   }
 }
 
-/** Kills the daemon without a cleanup, and starts another one, which finds the socket of the first. */
+/** Kills the daemon without cleanup, and starts another daemon, which finds the socket of the first. */
 async function restart(site: Site): Promise<void> {
   await site.daemon.end("SIGKILL")
   site.daemon = await startDaemon(site.host, quick)
@@ -78,7 +78,7 @@ test("cni dhcp ls shows the lease as the daemon has it, and when its namespace n
   const times = [shown.renewAt, shown.rebindAt, shown.expiresAt].map((text) => Date.parse(text) - Date.now())
   expect(times).toEqual([...times].sort((a, b) => a - b))
   expect(times[0]).toBeGreaterThan(30_000)
-  expect(times[2]).toBeLessThan(121_000) // dnsmasq's two minutes
+  expect(times[2]).toBeLessThan(121_000) // dnsmasq's lease of two minutes
   await lab.site.host.removeContainer(pod)
   expect(await list()).toMatchObject([{ alive: false }])
 })
@@ -91,7 +91,7 @@ test("DEL gives the lease back to the server also when no daemon runs", async ()
   expect(await leasesAt(lab.server)).toHaveLength(1)
   await attachment.del()
   await released(lab.server)
-  await attachment.del() // and once more
+  await attachment.del() // a repeated DEL succeeds
 })
 
 test("two ADDs for one key at the same time are one lease, and so is a third one later", async () => {
@@ -164,7 +164,7 @@ test("a caller that goes while it waits leaves no lease and no record", async ()
   expect(await recordsOf(site)).toEqual([])
 })
 
-/** The daemon's descriptors that hold a container's namespace. */
+/** Returns the daemon's descriptors of a container's namespace. */
 function descriptorsOf(site: Site, pod: ContainerNamespace): string[] {
   const directory = `/proc/${site.daemon.pid}/fd`
   return readdirSync(directory).filter((fd) => linkText(`${directory}/${fd}`).endsWith(`/${pod.name}`))
@@ -245,7 +245,7 @@ test("a second daemon is refused; the first, told to end, takes its socket and p
 test("systemd's socket is served; command lines that make no sense are refused", async () => {
   await using site = await Site.create("bridge", quick)
   await site.daemon.end("SIGTERM")
-  // systemd-socket-activate(1) in a few words
+  // does the same as systemd-socket-activate(1)
   const script = `import os, socket, sys
 s = socket.socket(socket.AF_UNIX); s.bind("/run/cni/act.sock"); s.listen(5)
 os.dup2(s.fileno(), 9); os.dup2(9, 3, True)

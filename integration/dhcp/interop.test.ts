@@ -4,11 +4,14 @@ import { Running } from "./running.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site } from "./site.ts"
 
-/** Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
+/** The directory of Debian's Go plugins, 1.1.1, which support versions up to 1.0.0. */
 const theirs = "/usr/lib/cni"
 const quick = ["-timeout", "1s", "-resendtimeout", "3s"]
 
-/** A container with an interface in the server's network, and only the plugin `dhcp` of a suite. */
+/**
+ * Creates a container with an interface in the server's network, and an attachment of only the plugin `dhcp` from
+ * `bin`.
+ */
 async function standalone(site: Site, bin: string, socketPath: string): Promise<Attachment> {
   const pod = await site.host.addContainer()
   const port = `v${pod.name.slice(-8)}`
@@ -34,18 +37,18 @@ test.each([
   const result = await attachment.add()
   const { ips, routes } = result
   expect(ips).toEqual([{ address: expect.stringMatching(/^10\.1\.2\.(5\d|60)\/24$/), gateway: "10.1.2.1" }])
-  // Upstream 1.1.1 has no priority yet.
+  // The Go plugin 1.1.1 does not support `priority`.
   const priority = plugin === theirs || daemon === theirs ? {} : { priority: 7 }
   expect(routes).toEqual([{ dst: "0.0.0.0/0", gw: "10.1.2.1", ...priority }])
   await succeed(attachment.check(result))
   const [lease = ""] = (await server.leases()).split("\n")
-  expect(lease).toContain(` ${ips[0]?.address.split("/")[0]} a-name 00:`) // the client identifier of both begins with a zero
+  expect(lease).toContain(` ${ips[0]?.address.split("/")[0]} a-name 00:`) // both client identifiers begin with a zero byte
   await attachment.del()
   await attachment.del()
   if (daemon !== theirs) await waitFor(async () => (await server.leases()) === "", "the lease to be given back")
 })
 
-/** Upstream's daemon does not report that it is ready. */
+/** Starts the daemon of the Go plugin, which does not report that it is ready. */
 async function startTheirs(site: Site, socketPath: string): Promise<Running> {
   const script = '(while ! [ -S "$1" ]; do sleep 0.05; done; echo ready) & exec "$0" daemon -socketpath "$1"'
   return Running.start(site.host, ["sh", "-c", script, `${theirs}/dhcp`, socketPath], /ready/)

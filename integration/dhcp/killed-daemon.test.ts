@@ -3,12 +3,12 @@ import { Attachment, Chance, extent, newest, scaleTimeout, seed, tellFigure, wai
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
-/** The number of kills of the daemon. */
+/** The number of times that the daemon is killed. */
 const kills = extent(12, 200)
 const options = ["--dhcp-range=10.1.2.50,10.1.2.90,255.255.255.0,10m", "--dhcp-option=option:router,10.1.2.1"]
 const addressOf = (result: { ips: { address: string }[] }) => result.ips[0]?.address.split("/")[0] ?? ""
 
-/** The duration of an undisturbed ADD. */
+/** Returns the duration of an undisturbed ADD in milliseconds. */
 async function durationOfCall([attachment]: readonly Attachment[]): Promise<number> {
   if (!attachment) throw new Error("no container")
   const { exitCode, durationMs } = await attachment.run("ADD")
@@ -17,7 +17,7 @@ async function durationOfCall([attachment]: readonly Attachment[]): Promise<numb
   return durationMs
 }
 
-/** Containers with one interface each, for calls of dhcp alone. */
+/** Creates containers with one interface each, and an attachment of only dhcp for each. */
 async function containers(site: Site, count: number): Promise<Attachment[]> {
   const attachments: Attachment[] = []
   for (let at = 0; at < count; at++) {
@@ -37,7 +37,8 @@ test(
     await using server = await startDnsmasq(site.server, site.directory.path, options)
     const attachments = await containers(site, 4)
     const chance = new Chance(seed)
-    // Longer than an ADD takes, so that some moments lie after it; on a busy machine each takes longer.
+    // Longer than an ADD takes, so that the daemon is also killed after an ADD. Every ADD takes longer on a busy
+    // machine.
     const longestMs = Math.max(60, 2 * (await durationOfCall(attachments)))
     const attached = new Map<Attachment, string>()
     const outcomes = { ADD: 0, DEL: 0 }
@@ -48,13 +49,13 @@ test(
       const call = attachment.run(verb)
       await new Promise((resolve) => setTimeout(resolve, chance.below(longestMs)))
       await site.daemon.end("SIGKILL")
-      const isWithout = chance.below(2) === 0 // what the plugin finds next: another daemon, or none
+      const isWithout = chance.below(2) === 0 // the plugin then finds another daemon or none
       if (!isWithout) site.daemon = await startDaemon(site.host, ["-timeout", "1s"])
       const { exitCode, json } = await call
       outcomes[verb] += exitCode === 0 ? 1 : 0
       if (verb === "ADD" && exitCode === 0) attached.set(attachment, addressOf(json as never))
       else {
-        // A runtime deletes what it could not add, and deletes again what it could not delete.
+        // A runtime runs DEL after a failed ADD, and repeats a failed DEL.
         await waitFor(async () => (await attachment.run("DEL")).exitCode === 0, "DEL to succeed")
         attached.delete(attachment)
       }

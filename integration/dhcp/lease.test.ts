@@ -7,7 +7,7 @@ import { type LinkKind, Site, startDaemon } from "./site.ts"
 const everyone = { to: "ff:ff:ff:ff:ff:ff", source: "0.0.0.0", destination: "255.255.255.255" }
 const linkKinds: LinkKind[] = ["bridge", "macvlan"]
 
-/** The default route of a container. */
+/** Returns the gateway of a container's default route. */
 async function defaultRoute(pod: Namespace): Promise<string | undefined> {
   const [route] = await pod.json<{ gateway: string }[]>("ip", ["-4", "-j", "route", "show", "default"])
   return route?.gateway
@@ -41,7 +41,8 @@ describe.each(linkKinds)("over %s", (linkKind) => {
     expect([mtu, await addressesOf(pod, "eth0"), await defaultRoute(pod)]).toEqual([1400, [address], "10.1.2.1"])
     expect(await ping(pod, "10.1.2.1")).toBe(true)
 
-    // What a switch or a server goes by: both are broadcast, and the client is known by upstream's identifier.
+    // Properties that switches and servers depend on: both packets are broadcasts, and the client identifier is that of
+    // the Go plugin.
     const ip = address.replace("/24", "")
     for (const type of ["Discover", "Request"]) {
       const packet = await sniffer.waitFor(type)
@@ -61,7 +62,7 @@ describe.each(linkKinds)("over %s", (linkKind) => {
     expect(release.text).not.toMatch(/\bbad\b|\bwrong\b/)
     await server.running.waitFor(new RegExp(`DHCPRELEASE\\(eth0\\) ${ip} ${mac}`))
     await waitFor(async () => !(await server.leases()).includes(` ${ip} `), "dnsmasq to forget the lease")
-    await attachment.del() // again
+    await attachment.del() // repeated DEL
     expect(sniffer.packets("Release")).toHaveLength(1)
   })
 
@@ -150,7 +151,7 @@ test("a renewal that brings another router and MTU changes the interface", async
   expect(await addressesOf(pod, "eth0")).toEqual(ips.map(({ address }) => address))
 })
 
-/** dnsmasq, which refuses addresses outside its range, and takes over those in it. */
+/** Starts dnsmasq with this range. It refuses addresses outside the range and accepts all others. */
 function startOther(site: Site, first: string, last: string): Promise<Server> {
   const range = `--dhcp-range=${first},${last},255.255.255.0,2m`
   return startDnsmasq(site.server, site.directory.path, [range, "--dhcp-option=option:router,10.1.2.1"])
@@ -165,14 +166,14 @@ test("a renewal that the server refuses takes the address away, and brings anoth
   await first[Symbol.asyncDispose]()
   await using _second = await startOther(site, "10.1.2.100", "10.1.2.110")
   await sniffer.waitFor("NACK")
-  // The interface was down: what is sent before it, and the bridge's port at its other end, pass frames is lost.
+  // The interface was down. Packets that are sent before it and the bridge's port forward frames are lost.
   const afterRefusal = () => {
     const packets = sniffer.packets()
     const refused = packets.findIndex(({ type }) => type === "NACK")
     return packets.slice(refused).find(({ type }) => type === "Discover")
   }
   const discover = await waitFor(afterRefusal, "a DISCOVER after the refusal")
-  expect(discover.text).not.toMatch(/secs \d/) // the first one of its transaction
+  expect(discover.text).not.toMatch(/secs \d/) // the first packet of its transaction
   await waitFor(async () => {
     const [address, ...more] = await addressesOf(pod, "eth0")
     return more.length === 0 && /^10\.1\.2\.1\d\d\/24$/.test(address ?? "")

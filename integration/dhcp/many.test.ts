@@ -14,32 +14,32 @@ import {
 import { startDnsmasq } from "./servers.ts"
 import { Site } from "./site.ts"
 
-/** Resident memory of a process, in MB. */
+/** Returns the resident memory of a process in MB. */
 function residentMb(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024
 }
 
-/** Leases of a time, in minutes, that are renewed after `seconds`. */
+/** Returns server options for leases of some minutes that the client renews after `seconds`. */
 const options = (seconds: number, minutes = 2) => [
   `--dhcp-range=10.1.0.50,10.1.200.250,255.255.0.0,${minutes}m`,
   "--dhcp-lease-max=5000",
   "--dhcp-option=option:router,10.1.2.1",
-  `--dhcp-option=option:T2,${seconds + 1}`, // by which dnsmasq makes T1 a second less,
+  `--dhcp-option=option:T2,${seconds + 1}`, // dnsmasq then sets T1 to a second less
 ]
 
-/** One of many interfaces of a container. */
+/** An interface of the container. */
 interface Many {
   readonly pod: ContainerNamespace
   readonly attachment: Attachment
 }
 
-/** The number of leases; a service must hold several thousand in 64 MB. */
+/** The number of leases. The daemon must be able to hold several thousand in 64 MB. */
 const leases = extent(500, 3000)
 
-/** A bridge has at most 1023 ports. Further interfaces are ports of additional bridges. */
+/** The number of ports on each bridge, which can have at most 1023. Further interfaces use further bridges. */
 const PORTS = 900
 
-/** The commands for `ip -batch` that make the n-th bridge beside the lab's. */
+/** Returns the lines for `ip -batch` that create the n-th additional bridge. */
 function bridgeBeside(n: number): string[] {
   return [
     `link add br${n} up type bridge`,
@@ -48,12 +48,12 @@ function bridgeBeside(n: number): string[] {
   ]
 }
 
-/** One container with many interfaces in the server's network, and an attachment of dhcp alone for each. */
+/** Creates a container with many interfaces in the server's network, and an attachment of only dhcp for each. */
 async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
   await site.server.exec("ip", ["address", "add", "10.1.0.1/16", "dev", "eth0"])
   await site.server.exec("ip", ["address", "del", "10.1.2.1/24", "dev", "eth0"])
   const pod = await site.host.addContainer()
-  // What all of them told all others by IPv6 would keep this machine's queues full.
+  // IPv6 messages between all interfaces would overflow this machine's queues.
   await pod.exec("sysctl", ["-qw", "net.ipv6.conf.default.disable_ipv6=1"])
   const lines = Array.from({ length: count }, (_, at) => {
     const n = Math.floor(at / PORTS)
@@ -72,7 +72,7 @@ async function manyInterfaces(site: Site, count: number): Promise<Many[]> {
   }))
 }
 
-/** Calls a function for each entry of a list, `width` at a time. */
+/** Calls a function for each element of a list, at most `width` calls at a time. */
 async function inGroups<T, R>(list: readonly T[], width: number, act: (one: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   const left = list.entries()
@@ -84,7 +84,9 @@ async function inGroups<T, R>(list: readonly T[], width: number, act: (one: T) =
   return results
 }
 
-/** Adds the addresses to the interfaces, as interface plugins do. Each interface answers only for its own. */
+/**
+ * Adds the addresses to the interfaces, as interface plugins do. Each interface answers ARP only for its own address.
+ */
 async function configure(attachments: readonly Many[], results: readonly PluginResult[]): Promise<void> {
   const pod = attachments[0]?.pod
   if (!pod) return
@@ -105,7 +107,7 @@ test(`${leases} leases at once: all different, in one process that stays small, 
   await waitFor(async () => (await server.leases()) === "", "all leases to be given back")
 }, 1_800_000)
 
-// A container a day with leases of an hour renews 48 times; here as much is renewed in seconds.
+// In a day a container renews a lease of an hour 48 times. Here it does so within seconds.
 test("renewals, again and again, cost no memory", async () => {
   await using site = await Site.create("bridge", ["-timeout", "5s"])
   const attachments = await manyInterfaces(site, 40)

@@ -2,24 +2,24 @@ import type { Namespace } from "../lab/mod.ts"
 import { waitFor, waitLimitMs } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 
-/** A packet in the words of tcpdump, which is a second implementation of these formats. */
+/** A packet as decoded by tcpdump, a second implementation of these formats. */
 export interface Packet {
-  /** Hardware addresses. */
+  /** The source and destination hardware addresses. */
   readonly from: string
   readonly to: string
-  /** IP addresses. */
+  /** The source and destination IP addresses. */
   readonly source: string
   readonly destination: string
-  /** "Discover", "Request", "Release", … of DHCPv4; "solicit", "renew", … of DHCPv6; "ARP". */
+  /** "Discover", "Request", "Release", … for DHCPv4; "solicit", "renew", … for DHCPv6; "ARP". */
   readonly type: string
   readonly clientIp?: string
   readonly requestedIp?: string
   readonly server?: string
-  /** tcpdump's whole description of it. */
+  /** tcpdump's whole description of the packet. */
   readonly text: string
 }
 
-/** The packets of DHCP and ARP on an interface, as tcpdump decodes them. */
+/** Records the DHCP and ARP packets of an interface, decoded by tcpdump. */
 export class Sniffer implements AsyncDisposable {
   readonly #tcpdump: Running
 
@@ -33,14 +33,14 @@ export class Sniffer implements AsyncDisposable {
     return new Sniffer(await Running.start(where, ["tcpdump", ...options, filter], /listening on/))
   }
 
-  /** Returns the packets so far, in order; only those of one type if it is given. */
+  /** Returns the packets so far in order, or only those of one type. */
   packets(type?: string): Packet[] {
     const texts = this.#tcpdump.text.split(/^(?=\d\d:\d\d:\d\d\.\d+ )/m).filter((text) => /^\d\d:/.test(text))
     const packets = texts.map(readPacket)
     return type === undefined ? packets : packets.filter((packet) => packet.type === type)
   }
 
-  /** Waits for a packet that `matches`, and returns it. */
+  /** Waits for a packet of this type for which `matches` returns true, and returns it. */
   async waitFor(
     type: string,
     matches: (packet: Packet) => boolean = () => true,

@@ -17,7 +17,7 @@ test(
       (await host.exec("ls", ["-A", "/var/lib/cni/dhcp"])).stdout.split("\n").filter((name) => name.endsWith(".json"))
     await waitFor(async () => (await kept()).length === 2, "the daemon to keep both leases")
 
-    // The machine loses what is not on the disk, and has another boot id.
+    // After a reboot, only the files on the disk exist, and the boot ID is different.
     await site.daemon.end("SIGKILL")
     for (const { pod } of [deleted, collected]) await host.removeContainer(pod)
     await host.exec("sh", ["-c", "rm -rf /run/cni/*"])

@@ -8,7 +8,7 @@ const everyone = { to: "ff:ff:ff:ff:ff:ff", destination: "255.255.255.255" }
 const routers = { "option-data": [{ name: "routers", data: "10.1.2.1" }] }
 const farServer = "10.9.0.2"
 
-/** A server in another network, behind the router of the containers' network, which relays for it. */
+/** A DHCP server in another network. The router of the containers' network relays their packets to it. */
 class Relayed implements AsyncDisposable {
   readonly site: Site
   readonly far: ContainerNamespace
@@ -49,7 +49,7 @@ async function setSwitch(where: ContainerNamespace, key: string, value: 0 | 1): 
   await where.exec("sysctl", ["-qw", `net.${key}=${value}`])
 }
 
-/** The messages since an offer was accepted. */
+/** Returns the types of the messages since a client accepted an offer. */
 function typesAfterOffer(sniffer: Sniffer): string[] {
   const types = sniffer.packets().map(({ type }) => type)
   return types.slice(types.indexOf("Request"))
@@ -97,7 +97,7 @@ test("behind a relay, a lease is renewed by unicast by way of the router, and gi
   for (const renewal of renewals) {
     expect(renewal).toMatchObject({ to: routerMac, source: ip, destination: farServer, clientIp: ip })
   }
-  await there.waitFor("Request", ({ source }) => source === ip) // past the relay
+  await there.waitFor("Request", ({ source }) => source === ip) // sent directly to the server, not through the relay
   await waitFor(() => server.running.count(/DHCP4_LEASE_ALLOC/) >= 3, "Kea to answer each of them")
   expect(typesAfterOffer(near)).not.toContain("Discover")
   expect(await addressesOf(pod, "eth0")).toContain(`${ip}/24`)
@@ -136,7 +136,7 @@ test("a lease of IPv6 comes by a relay, is renewed by it, and given back", async
   const { pod, attachment } = await relayed.site.attach({ dhcpv6: true })
   const { ips } = await attachment.add()
   const address = ips[1]?.address ?? ""
-  expect(address).toMatch(/^2001:db8:2::(5.|60)\//) // with the prefix length of the router, once it has told one
+  expect(address).toMatch(/^2001:db8:2::(5.|60)\//) // the prefix length depends on whether the router has advertised
   await waitFor(() => ping(pod, "2001:db8:9::2"), "the far server to answer by IPv6")
   await waitFor(() => six.running.count(/DHCP6_LEASE_RENEW|DHCP6_.*RENEW/) >= 1, "Kea to renew it")
   expect(await addressesOf(pod, "eth0")).toContain(address)

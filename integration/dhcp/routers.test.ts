@@ -3,8 +3,8 @@ import { addressesOf, type Namespace, ping, waitFor } from "../lab/mod.ts"
 import { startDhcpd, startDnsmasq } from "./servers.ts"
 import { type LinkKind, Site } from "./site.ts"
 
-// Clouds lease an address with the mask /32, or with a router in another network: the router is reached on the link
-// first.
+// Cloud providers lease addresses with mask /32, or with a router in another network. The client must first add a route
+// to the router on the link.
 
 const router = "198.51.100.1"
 const onLink = { dst: `${router}/32`, gw: "0.0.0.0", scope: 253 }
@@ -18,7 +18,7 @@ interface Listed {
   scope?: string
 }
 
-/** The routes of a container's eth0, in the order of the kernel. */
+/** Returns the routes of a container's eth0 in the kernel's order. */
 async function routesOf(pod: Namespace): Promise<Listed[]> {
   const routes = await pod.json<Listed[]>("ip", ["-4", "-j", "route", "show", "dev", "eth0"])
   return routes.map(({ dst, gateway, scope }) => ({
@@ -28,7 +28,7 @@ async function routesOf(pod: Namespace): Promise<Listed[]> {
   }))
 }
 
-/** The server's machine is the router as well, and has an address behind it. */
+/** Makes the server's machine a router with an address behind it. */
 async function makeRouter(site: Site): Promise<void> {
   await site.server.exec("ip", ["address", "add", `${router}/32`, "dev", "eth0"])
   await site.server.exec("ip", ["address", "add", "203.0.113.9/32", "dev", "lo"])

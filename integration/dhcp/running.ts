@@ -1,12 +1,12 @@
 import type { Namespace } from "../lab/mod.ts"
 import { waitFor, waitLimitMs } from "../lab/mod.ts"
 
-/** A program that runs until it is ended, and its output so far. */
+/** A program that runs until it is stopped, with its output so far. */
 export class Running implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"ignore", "pipe", "pipe">
   readonly #name: string
   readonly #reading: Promise<unknown>
-  /** Everything on stdout and stderr. */
+  /** All text on stdout and stderr. */
   text = ""
 
   private constructor(name: string, process: Bun.Subprocess<"ignore", "pipe", "pipe">) {
@@ -39,7 +39,7 @@ export class Running implements AsyncDisposable {
     for await (const piece of stream) this.text += decoder.decode(piece, { stream: true })
   }
 
-  /** Waits until the program's output after `from` characters matches. */
+  /** Waits until the program's output from index `from` matches the pattern. */
   async waitFor(pattern: RegExp, deadlineMs = waitLimitMs, from = 0): Promise<RegExpExecArray> {
     try {
       return await waitFor(() => pattern.exec(this.text.slice(from)), `${this.#name} to write ${pattern}`, deadlineMs)
@@ -52,12 +52,12 @@ export class Running implements AsyncDisposable {
     return this.#process.pid
   }
 
-  /** Returns how often the program has written a text. */
+  /** Returns the number of matches in the program's output. */
   count(pattern: RegExp): number {
     return this.text.match(new RegExp(pattern, "g"))?.length ?? 0
   }
 
-  /** Ends it by a signal, and waits for that. */
+  /** Sends a signal and waits until the program has ended. */
   async end(signal: "SIGTERM" | "SIGKILL" | "SIGINT" = "SIGTERM"): Promise<void> {
     this.#process.kill(signal)
     await this.#process.exited

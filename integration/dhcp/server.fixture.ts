@@ -15,7 +15,7 @@ import { formatMac } from "../../pkg/types/mod.ts"
 
 const mode = process.argv[2]
 const frames = mode === "hostile" ? Number(process.argv[3]) : 0
-/** UDP of IPv4 to port 67; <linux/bpf_common.h> */
+/** A filter for IPv4 UDP packets to port 67; <linux/bpf_common.h> */
 const filter = encodeFilter([
   [0x28, 0, 0, 12],
   [0x15, 0, 3, 0x0800],
@@ -25,7 +25,7 @@ const filter = encodeFilter([
   [0x06, 0, 0, 0],
 ])
 
-/** Chance that is the same each time: a linear congruential generator. */
+/** The state of a linear congruential generator, which gives the same numbers in each run. */
 let seed = 1
 function below(bound: number): number {
   seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
@@ -33,7 +33,7 @@ function below(bound: number): number {
 }
 
 const answers: Record<string, number> = { "01": 2, "03": 5 }
-/** Options that go round, go beyond their end, or are of the wrong size. */
+/** Options that repeat, exceed the packet, or have a wrong length. */
 const hostile: Record<number, string>[] = [
   { 119: "c000" },
   { 119: "0161c00401620163c000" },
@@ -51,10 +51,10 @@ const hostile: Record<number, string>[] = [
   { 43: "ab".repeat(1000) },
 ]
 
-/** A lease that may be taken, with a name that is not valid. */
+/** A valid lease with an invalid host or domain name. */
 const withName = { 15: Buffer.from("a\nnameserver 6.6.6.6").toString("hex"), 3: "0a010201", 51: "00000e10" }
 
-/** An MTU of 65535, 172.16.0.0/16 by the network's broadcast address, and a default route. */
+/** An MTU of 65535, a route to 172.16.0.0/16 through the network's broadcast address, and a default route. */
 const unusable = { 26: "ffff", 121: "10ac100a0102ff" + "000a010201", 51: "00000e10" }
 let refusals = 0
 
@@ -84,7 +84,7 @@ for (;;) {
   if (mode === "giant") socket.send(answer4(state, type, "10.1.2.66", { 121: "000a010201".repeat(1700) }))
   for (let count = 0; count < frames; count++) {
     socket.send(worse(state, type, good))
-    if (count % 64 === 63) await Bun.sleep(2) // the client's socket holds some hundreds
+    if (count % 64 === 63) await Bun.sleep(2) // the client's socket buffers some hundreds
   }
   if (frames > 0) await Bun.sleep(50)
   socket.send(good)
@@ -92,8 +92,8 @@ for (;;) {
 }
 
 /**
- * A frame that should not be taken: of another transaction, with options that are wrong, cut off, or with random bytes
- * in it.
+ * Returns a frame that the client must ignore: it belongs to another transaction, its options are wrong or cut off, or
+ * it contains random bytes.
  */
 function worse(state: ReturnType<typeof createClient>, type: number, good: Uint8Array): Uint8Array {
   const kind = below(5)

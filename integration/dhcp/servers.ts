@@ -3,15 +3,15 @@ import { join } from "node:path"
 import type { Namespace } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 
-/** A DHCP server of another implementation: its output, and its file of leases. */
+/** A DHCP server of another implementation: the running program and its lease file. */
 export interface Server extends AsyncDisposable {
   readonly running: Running
-  /** The file of leases, as the server writes it. */
+  /** Returns the content of the lease file. */
   leases(): Promise<string>
 }
 
 /**
- * dnsmasq for the network 10.1.2.0/24 with addresses from 10.1.2.50 on, or as the options specify. Its shortest lease
+ * Starts dnsmasq for the network 10.1.2.0/24 with addresses from 10.1.2.50, or with other options. Its shortest lease
  * is two minutes.
  */
 export async function startDnsmasq(
@@ -29,16 +29,16 @@ export async function startDnsmasq(
   return serverOf(await Running.start(where, command, /bound exclusively to interface/), file)
 }
 
-/** The leases of a subnet of `dhcpd`. */
+/** The configuration of a subnet in `dhcpd`. */
 export interface Subnet {
-  /** First and last address. */
+  /** The first and last address. */
   readonly range?: readonly [string, string]
   readonly leaseSeconds?: number
-  /** More lines of the subnet's declaration. */
+  /** Further lines of the subnet's declaration. */
   readonly more?: readonly string[]
 }
 
-/** ISC's dhcpd for 10.1.2.0/24, whose leases last seconds. A later call with the same directory keeps its leases. */
+/** Starts ISC's dhcpd for 10.1.2.0/24 with leases of seconds. A later call with the same directory keeps the leases. */
 export async function startDhcpd(where: Namespace, directory: string, subnet: Subnet = {}): Promise<Server> {
   const { range = ["10.1.2.50", "10.1.2.60"], leaseSeconds = 4, more = ["option routers 10.1.2.1;"] } = subnet
   const config = `
@@ -55,7 +55,7 @@ export async function startDhcpd(where: Namespace, directory: string, subnet: Su
   return startIsc(where, directory, "4", config)
 }
 
-/** ISC's dhcpd for DHCPv6 in 2001:db8:2::/64. */
+/** Starts ISC's dhcpd for DHCPv6 in 2001:db8:2::/64. */
 export async function startDhcpd6(where: Namespace, directory: string, seconds: number): Promise<Server> {
   const config = `
     authoritative;
@@ -78,21 +78,21 @@ async function startIsc(where: Namespace, directory: string, family: "4" | "6", 
 }
 
 /**
- * Kea's leases in 10.1.2.0/24 or 2001:db8:2::/64. A lease is renewed after half of its seconds, and rebound after three
- * quarters.
+ * The configuration of leases in Kea for 10.1.2.0/24 or 2001:db8:2::/64. The client renews a lease after half of its
+ * time and rebinds it after three quarters.
  */
 export interface KeaSubnet {
   readonly leaseSeconds: number
-  /** An address of eth0 on which it listens besides multicasts, for IPv6 relays. */
+  /** An address of eth0 at which Kea also listens, because IPv6 relays do not use multicast. */
   readonly address?: string
-  /** More keys of the subnet. */
+  /** Further keys of the subnet. */
   readonly keys?: object
 }
 
-/** Else Kea keeps one below /var/lib. */
+/** A fixed server identifier. Without it Kea would save one in /var/lib. */
 const keaDuid = { type: "EN", "enterprise-id": 2495, identifier: "0102030405", persist: false }
 
-/** ISC's Kea, whose leases last seconds. A later call with the same directory keeps its leases. */
+/** Starts ISC's Kea with leases of seconds. A later call with the same directory keeps the leases. */
 export async function startKea(
   where: Namespace,
   directory: string,
@@ -141,12 +141,12 @@ const quiet = [
   "--log-facility=-",
 ]
 
-/** dnsmasq as the relay between the containers' network and a server elsewhere. */
+/** Starts dnsmasq as a relay between the containers' network and a server in another network. */
 export function startRelay(where: Namespace, own: string, server: string): Promise<Running> {
   return Running.start(where, ["dnsmasq", ...quiet, `--dhcp-relay=${own},${server}`], /relay from/)
 }
 
-/** dnsmasq as a router of IPv6 that advertises itself. */
+/** Starts dnsmasq as an IPv6 router that sends advertisements. */
 export function startAdvertiser(where: Namespace): Promise<Running> {
   const router = ["--interface=eth0", "--enable-ra", "--ra-param=eth0,4,60", "--dhcp-range=2001:db8:2::,ra-only"]
   return Running.start(where, ["dnsmasq", ...quiet, ...router], /router advertisement on/)

@@ -10,13 +10,13 @@ import {
 } from "../lab/mod.ts"
 import { Running } from "./running.ts"
 
-/** How containers come to the server's network: by a bridge of the host, or by macvlan on the host's link to it. */
+/** How containers reach the server's network: through a bridge of the host, or with macvlan on the host's link. */
 export type LinkKind = "bridge" | "macvlan"
 
-/** A host with the daemon, and a machine in the same network that a DHCP server can run on: `eth0`, 10.1.2.1. */
+/** A host with the dhcp daemon, and a machine for a DHCP server in the same network: `eth0`, 10.1.2.1. */
 export class Site implements AsyncDisposable {
   readonly host: HostNamespace
-  /** The server's machine. */
+  /** The namespace of the server's machine. */
   readonly server: ContainerNamespace
   readonly directory: TemporaryDirectory
   daemon: Running
@@ -52,7 +52,7 @@ export class Site implements AsyncDisposable {
     }
   }
 
-  /** A container and its attachment, whose address comes by DHCP; `ipam` adds keys. */
+  /** Creates a container and an attachment that gets its address by DHCP. `ipam` adds keys. */
   async attach(ipam: object = {}): Promise<{ pod: ContainerNamespace; attachment: Attachment }> {
     const pod = await this.host.addContainer()
     const kind = this.#linkKind === "bridge" ? { type: "bridge", bridge: "br-lab" } : { type: "macvlan", master: "up0" }
@@ -60,7 +60,7 @@ export class Site implements AsyncDisposable {
     return { pod, attachment: new Attachment(this.host, pod, config) }
   }
 
-  /** The configuration of DHCP servers is below this directory, one for each name. */
+  /** Returns the directory for the files of the DHCP server with this name. */
   path(name: string): string {
     return this.directory.join(name)
   }
@@ -72,7 +72,7 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Runs `dhcp daemon` on a host, under the program `under` if given, and waits until it serves. */
+/** Runs `dhcp daemon` on a host, with `under` as the program that runs it, and waits until it serves requests. */
 export function startDaemon(
   host: HostNamespace,
   flags: readonly string[] = [],

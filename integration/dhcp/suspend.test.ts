@@ -5,10 +5,13 @@ import { Sniffer } from "./packets.ts"
 import { startDnsmasq } from "./servers.ts"
 import { Site, startDaemon } from "./site.ts"
 
-// A server counts a lease's time while the client's machine is suspended. CLOCK_BOOTTIME does so as well;
-// CLOCK_MONOTONIC, by which poll(2) waits, stands still.
+// The server counts the time of a lease while the client's machine is suspended, and so does CLOCK_BOOTTIME.
+// CLOCK_MONOTONIC, which poll(2) uses, does not.
 
-/** A time namespace in which the machine was suspended for some seconds besides: CLOCK_BOOTTIME alone is ahead. */
+/**
+ * Returns a command that runs a program as if the machine had been suspended for some seconds: in its time namespace,
+ * only CLOCK_BOOTTIME is ahead.
+ */
 const suspendedFor = (seconds: number) => ["unshare", "--time", "--boottime", String(seconds), "--fork", "--kill-child"]
 
 test("a daemon that starts after the machine was suspended beyond T1 asks whether the lease still holds", async () => {
@@ -18,7 +21,7 @@ test("a daemon that starts after the machine was suspended beyond T1 asks whethe
   const { ips } = await attachment.add()
   await site.daemon.end("SIGKILL")
   await using sniffer = await Sniffer.start(site.server, "eth0")
-  site.daemon = await startDaemon(site.host, ["-timeout", "1s"], suspendedFor(90)) // T1 is after 60 s, the end after 120
+  site.daemon = await startDaemon(site.host, ["-timeout", "1s"], suspendedFor(90)) // T1 is after 60 s, the end after 120 s
   const ip = ips[0]?.address.replace("/24", "") ?? ""
   expect(await sniffer.waitFor("Request")).toMatchObject({ source: "0.0.0.0", requestedIp: ip })
   await waitFor(() => server.running.count(/DHCPACK/) >= 2, "the server to say that it does")

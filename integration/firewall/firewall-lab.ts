@@ -21,22 +21,22 @@ export async function dropForwarded({ host }: FirewallLab): Promise<void> {
   for (const program of ["iptables", "ip6tables"]) await host.exec(program, ["-P", "FORWARD", "DROP"])
 }
 
-/** Waits until an address answers: the first packets of a new interface, or of a machine under load, may be lost. */
+/** Waits until an address answers, because the first packets of a new interface or a busy machine may be lost. */
 export async function expectAnswer(from: Namespace, address: string): Promise<void> {
   await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`)
 }
 
-/** Expects answers from both addresses of a container. */
+/** Waits until both addresses of a container answer. */
 export async function expectReached(from: Namespace, to: FirewalledPod): Promise<void> {
   for (const address of [to.ip, to.ip6]) await expectAnswer(from, address)
 }
 
-/** A test for each backend, each on its own host. */
+/** Defines a test for each backend, each on a new host. */
 export function testEach(name: string, run: (lab: FirewallLab) => Promise<void>, timeoutMs?: number): void {
   testEachBackend(FirewallLab.create, name, run, timeoutMs)
 }
 
-/** Bridges with containers on a host whose neighbor has routes to them. */
+/** Bridges with containers on a host, and another machine that has routes to them. */
 export class FirewallLab extends RuleLab {
   static async create(backend: RuleBackend = ruleBackends[0]): Promise<FirewallLab> {
     const lab = new FirewallLab(await RuleLab.connected(backend))
@@ -45,24 +45,26 @@ export class FirewallLab extends RuleLab {
     return lab
   }
 
-  /** Whether the packet filters of IP see frames that a bridge forwards, as Kubernetes requires. */
+  /**
+   * Enables or disables that frames between ports of a bridge pass the packet filter for IP. Kubernetes requires it.
+   */
   async passBridgedPackets(isOn: boolean): Promise<void> {
     for (const name of ["iptables", "ip6tables"]) {
       await this.host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-${name}=${isOn ? 1 : 0}`])
     }
   }
 
-  /** A container on a bridge, and firewall called for it. */
+  /** Attaches a container to a bridge and runs ADD of firewall for it. */
   async addPod(keys: PodKeys = {}): Promise<FirewalledPod> {
     const pod = await this.connectPod(keys)
     await succeed(pod.allow())
     return pod
   }
 
-  /** Connects a pod without firewall. */
+  /** Attaches a container to a bridge without firewall. */
   async connectPod({ network = 1, name = `net${network}`, isIpv4Only, ...keys }: PodKeys = {}): Promise<FirewalledPod> {
     const namespace = keys.namespace ?? (await this.host.addContainer())
-    // Networks on one bridge have addresses of their own.
+    // Networks on the same bridge use different addresses.
     const start = name === `net${network}` ? {} : { rangeStart: `10.${network}.9.1` }
     const start6 = name === `net${network}` ? {} : { rangeStart: `fd00:${network}::901` }
     const ranges = [
@@ -94,31 +96,31 @@ export class FirewallLab extends RuleLab {
     return new FirewalledPod(namespace, link, result, new Attachment(this.host, namespace, firewall))
   }
 
-  /** The rules of iptables' table `filter`, both families. */
+  /** Returns the rules of iptables' table `filter` for both families. */
   async iptables(): Promise<string> {
     return (await this.host.exec("sh", ["-c", "iptables-save -t filter; ip6tables-save -t filter"])).stdout
   }
 
-  /** The rules of nf_tables. */
+  /** Returns the rules of nf_tables. */
   async nftables(): Promise<string> {
     return (await this.host.exec("nft", ["list", "ruleset"])).stdout
   }
 }
 
-/** The settings of a container that differ from the others'. */
+/** The properties of a container that differ from the defaults. */
 export interface PodKeys {
-  /** The number: bridge `br1`, 10.1.0.0/16 and fd00:1::/64, network "net1". */
+  /** The number of the network: 1 has bridge `br1`, 10.1.0.0/16, fd00:1::/64 and the name "net1". */
   network?: number
   name?: string
   type?: "bridge" | "ptp"
   policy?: "open" | "same-bridge" | "isolated"
-  /** More keys of firewall. */
+  /** Further configuration keys of firewall. */
   firewall?: object
   namespace?: ContainerNamespace
   isIpv4Only?: boolean
 }
 
-/** A container, and firewall as a runtime calls it. */
+/** A container with the attachment of firewall. */
 export class FirewalledPod extends ConnectedPod {
   readonly firewall: Attachment
 
@@ -127,12 +129,12 @@ export class FirewalledPod extends ConnectedPod {
     this.firewall = firewall
   }
 
-  /** "net1/cnit-…/eth0": whose the rules are. */
+  /** Returns the owner in the container's rules: "net1/cnit-…/eth0". */
   owner(network = "net1"): string {
     return `${network}/${this.namespace.name}/eth0`
   }
 
-  /** portmap for the same container: maps port 8080 of the host to its port 80. */
+  /** Returns the attachment of portmap for the same container. It maps port 8080 of the host to port 80. */
   portmap({ host }: FirewallLab): Attachment {
     const { cniVersion, name } = this.firewall.config
     const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]
@@ -144,7 +146,7 @@ export class FirewalledPod extends ConnectedPod {
     return this.firewall.run("ADD", keys)
   }
 
-  /** DEL of both, in the order of a runtime's. */
+  /** Runs DEL of firewall and of the interface plugin, in a runtime's order. */
   async remove(): Promise<void> {
     await this.firewall.del()
     await this.link.del()

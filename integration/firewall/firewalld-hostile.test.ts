@@ -10,7 +10,7 @@ import { firewalldPid, runFirewalld, sourcesIn, startFirewalld } from "./firewal
 const directory = mkdtempSync(join(tmpdir(), "cni-firewalld-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** The time that a verb may wait for all answers of firewalld, and some time for its work. */
+/** The time limit of a verb in milliseconds: its waits for firewalld and some time for its work. */
 const LIMIT_MS = scaleTimeout(40_000)
 
 async function labWithFirewalld(): Promise<FirewallLab> {
@@ -21,10 +21,7 @@ async function labWithFirewalld(): Promise<FirewallLab> {
 
 const nothing = { "cni.dev/valid-attachments": [], prevResult: undefined }
 
-/**
- * The expected result of each verb when firewalld fails: ADD and CHECK report it, DEL and GC do their work and log one
- * line.
- */
+/** Runs each verb while firewalld fails. ADD and CHECK must report that; DEL and GC must succeed and log one line. */
 async function callAll({
   fresh,
   present,
@@ -45,13 +42,13 @@ async function callAll({
   return { add, check, del, gc: await run(stale, "GC", nothing, true) }
 }
 
-/** Added containers, and one that was not added; each verb needs one of them. */
+/** Creates the containers that the verbs need: some with an ADD, and one without. */
 async function podsIn(lab: FirewallLab) {
   const [present, stale, fresh] = [await lab.addPod(), await lab.addPod({ name: "other" }), await lab.connectPod()]
   return { present, stale, fresh }
 }
 
-/** Checks that only firewalld still has anything of the containers. */
+/** Checks that objects of the containers remain only in firewalld. */
 async function expectNothing(lab: FirewallLab): Promise<void> {
   const rules = (await lab.nftables()).match(/^table .*$/gm)
   expect(rules?.filter((table) => !table.includes("firewalld"))).toEqual([])
@@ -92,14 +89,14 @@ test("firewalld that dies while it is asked: ADD fails and leaves nothing, DEL e
   expect(add).toMatchObject({ exitCode: 1 })
   expect(del).toMatchObject({ exitCode: 0 })
   await expectNothing(lab)
-  // Its remains in the kernel are replaced when it is started again.
+  // firewalld replaces its rules in the kernel when it starts again.
   await runFirewalld(lab.host)
   await succeed(fresh.allow())
   await expectAnswer(fresh.namespace, outside.ip)
   expect(await sourcesIn(lab.host)).toEqual([`${fresh.ip}/32`, `${fresh.ip6}/128`])
 })
 
-/** Messages of a bus instead of an answer to the first call to firewalld, and the resulting error. */
+/** Messages of the bus instead of firewalld's first answer, and the resulting error. */
 const answers = [
   ["hangs up", "end", "it closed the connection"],
   ["answers with bytes of another kind", "HTTP/1.1 400 Bad Request\r\n\r\n", "not the beginning of a D-Bus message"],
@@ -147,7 +144,7 @@ test("a source that another program moves to another zone in the meantime is tha
     await lab.host.exec("firewall-cmd", ["--zone=drop", `--change-source=${source}`])
   expect((await fail(pod.firewall.check(pod.result))).msg).toContain(`Cannot find the address ${pod.ip}/32`)
   const other = await lab.connectPod()
-  expect((await succeed(other.allow())).stderr).toContain("ZONE_CONFLICT") // of what is noted of the first
+  expect((await succeed(other.allow())).stderr).toContain("ZONE_CONFLICT") // DEL of the recorded sources of the first container fails
   expect(await sourcesIn(lab.host)).toEqual([`${other.ip}/32`, `${other.ip6}/128`])
   expect((await succeed(pod.firewall.run("DEL"))).stderr).toBe("")
   const { msg, details } = await fail(pod.allow())

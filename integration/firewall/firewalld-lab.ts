@@ -1,13 +1,12 @@
 import { mkdir } from "node:fs/promises"
 import { type Namespace, startDaemon, waitFor } from "../lab/mod.ts"
 
-/** A host with its own files. */
 type Host = Pick<Namespace, "exec" | "tryExec" | "commandLine">
 
-/** The path of the system bus, and firewalld's directories; each host has its own. */
+/** The directories of the system bus and of firewalld. Each host has its own. */
 const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
 
-/** The default, `/var/run/dbus/system_bus_socket`, is the same. */
+/** The same file as `/var/run/dbus/system_bus_socket`, the default. */
 const busPath = "/run/dbus/system_bus_socket"
 
 /** A bus on which the host's programs may own any name and call any method. Other programs have no access. */
@@ -25,11 +24,11 @@ const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus 
 </busconfig>
 `
 
-/** Starts a bus on the host where programs look for the system's. It ends with the host. */
+/** Starts a bus on the host where programs expect the system bus. It ends with the host. */
 export async function startBus(host: Host): Promise<void> {
   for (const directory of privateDirectories) {
-    await mkdir(directory, { recursive: true }) // an empty directory to mount on is all the machine gets
-    await host.exec("mkdir", ["-p", directory]) // where its /run is another one
+    await mkdir(directory, { recursive: true }) // creates only an empty directory on the machine, as mount point
+    await host.exec("mkdir", ["-p", directory]) // where /run is the host's own
     await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", directory])
   }
   await host.exec("tee", ["/run/dbus/bus.conf"], { input: busConfiguration })
@@ -37,7 +36,7 @@ export async function startBus(host: Host): Promise<void> {
   await waitFor(() => host.exec("test", ["-S", busPath]), "the bus to listen")
 }
 
-/** Starts firewalld on the host, with Debian's zones, and waits until it answers. It ends with the host. */
+/** Starts firewalld with Debian's zones on the host, and waits until it answers. It ends with the host. */
 export async function startFirewalld(host: Host): Promise<void> {
   await startBus(host)
   await runFirewalld(host)
@@ -49,7 +48,7 @@ export async function runFirewalld(host: Host): Promise<void> {
   await waitFor(() => host.exec("firewall-cmd", ["--state"]), "firewalld to run")
 }
 
-/** The number of firewalld's process, by its connection to the bus. */
+/** Returns the process ID of firewalld, from its connection to the bus. */
 export async function firewalldPid(host: Host): Promise<number> {
   const method = ["org.freedesktop.DBus.GetConnectionUnixProcessID", "string:org.fedoraproject.FirewallD1"]
   const ask = ["--system", "--print-reply=literal", "--dest=org.freedesktop.DBus", "/org/freedesktop/DBus", ...method]
@@ -57,13 +56,13 @@ export async function firewalldPid(host: Host): Promise<number> {
   return Number(/uint32 (\d+)/.exec(stdout)?.[1])
 }
 
-/** Ends firewalld, which takes its rules along. */
+/** Stops firewalld, which deletes its rules. */
 export async function stopFirewalld(host: Host): Promise<void> {
   process.kill(await firewalldPid(host), "SIGTERM")
   await waitFor(async () => (await host.tryExec("firewall-cmd", ["--state"])).exitCode !== 0, "firewalld to end")
 }
 
-/** The sources of a zone, as firewalld's own tool lists them. */
+/** Returns the sources of a zone from firewall-cmd. */
 export async function sourcesIn(host: Host, zone = "trusted"): Promise<string[]> {
   const { stdout } = await host.exec("firewall-cmd", [`--zone=${zone}`, "--list-sources"])
   return stdout.trim().split(/\s+/).filter(Boolean).sort()

@@ -3,7 +3,7 @@ import { askEcho, EchoPeer, expectNoEcho, fail, outside, pingOnce, ruleBackends,
 import { expectAnswer, FirewallLab } from "./firewall-lab.ts"
 import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
 
-/** After a flush it cannot reload: it misses the table that it would delete. */
+/** Restarts firewalld. After a flush it cannot reload, because the table that it wants to delete is missing. */
 async function restartFirewalld(host: FirewallLab["host"]): Promise<void> {
   await stopFirewalld(host)
   await runFirewalld(host)
@@ -33,7 +33,7 @@ for (const what of ["a container", "a container without prevResult", "GC"] as co
   test(`after \`nft flush ruleset\` firewalld does not let go of a source: ${what} goes all the same, with one line on stderr`, async () => {
     await using lab = await labWithFirewalld()
     const pod = await lab.addPod()
-    // The flush empties our table: the record of the sources is kept for this.
+    // Delete only firewalld's table, because a flush would also delete our record of the sources.
     await lab.host.exec("nft", ["delete", "table", "inet", "firewalld"])
     const keys = what === "a container" ? { prevResult: pod.result } : { prevResult: undefined }
     const verb = what === "GC" ? "GC" : "DEL"
@@ -68,7 +68,7 @@ test("after `nft flush ruleset` all of a network's containers are reloaded: DEL 
 test("ADD still fails where firewalld drops, and cannot add the source", async () => {
   await using lab = await labWithFirewalld()
   await lab.host.exec("nft", ["delete", "table", "inet", "firewalld"])
-  await lab.host.exec("nft", ["add", "table", "inet", "firewalld_policy_drop"]) // by which firewalld drops all while it reloads
+  await lab.host.exec("nft", ["add", "table", "inet", "firewalld_policy_drop"]) // with this table firewalld drops all packets during a reload
   const pod = await lab.connectPod()
   expect((await fail(pod.allow())).msg).toContain(`Cannot add the address ${pod.ip}/32 to zone "trusted"`)
   expect(await lab.nftables()).not.toContain("cni_firewall")
@@ -126,7 +126,7 @@ test("firewalld that comes or goes between ADD and DEL leaves nothing behind", a
   await before.remove()
   expect(await sourcesIn(lab.host)).toEqual([`${during.ip}/32`, `${during.ip6}/128`])
   await stopFirewalld(lab.host)
-  expect(await during.firewall.check(during.result)).toMatchObject({ exitCode: 0 }) // what has ended drops nothing
+  expect(await during.firewall.check(during.result)).toMatchObject({ exitCode: 0 }) // without firewalld nothing drops packets
   await during.remove()
   expect(await lab.nftables()).not.toContain("cni_firewall")
 })
@@ -137,7 +137,7 @@ test("a late DEL leaves the address to the container that has it by then", async
   const late = { ...pod.firewall.config }
   await pod.remove()
   const next = await lab.addPod()
-  await succeed(next.allow({ prevResult: late.prevResult })) // its former address goes with that
+  await succeed(next.allow({ prevResult: late.prevResult })) // gets the former address of the first container
   await pod.firewall.del()
   expect(await sourcesIn(lab.host)).toEqual([`${pod.ip}/32`, `${pod.ip6}/128`])
 })

@@ -12,16 +12,16 @@ import {
 } from "../lab/mod.ts"
 import { dropForwarded, expectAnswer, FirewallLab, testEach } from "./firewall-lab.ts"
 
-/** The kinds of iptables whose rules drop packets that our nf_tables table accepts. */
+/** The kinds of iptables that may drop packets although our nf_tables table accepts them. */
 const droppers = ["nf_tables", "legacy"] as const
 
-/** The plugins under the same test: ours, and Debian's Go plugin, 1.1.1. */
+/** The plugins under the same test: ours and Debian's Go plugin, 1.1.1. */
 const suites = [
   ["this suite", {}, {}],
   ["the Go plugins", { backend: "iptables" }, { bin: "/usr/lib/cni/firewall" }],
 ] as const
 
-/** docker's changes to `FORWARD` at its start: its chains first, and policy DROP. */
+/** Changes `FORWARD` as docker does when it starts: its chains come first, and the policy is DROP. */
 async function startDocker(lab: FirewallLab): Promise<void> {
   for (const program of ["iptables", "ip6tables"]) {
     const input = [
@@ -75,7 +75,7 @@ for (const kind of droppers) {
         '-A CNI-FORWARD -m comment --comment "CNI firewall plugin admin overrides" -j CNI-ADMIN',
         '-A CNI-FORWARD -m comment --comment "CNI firewall plugin, backend nftables" -m mark --mark 0x1000/0x1000 -j ACCEPT',
       ]
-      expect(rules).toEqual([...one, ...one]) // of each family
+      expect(rules).toEqual([...one, ...one]) // for each family
       expect(await a.firewall.check(a.result)).toMatchObject({ exitCode: 0, stdout: "" })
       await lab.host.exec("iptables", ["-F", "FORWARD"])
       expect(await pingOnce(a.namespace, outside.ip)).toBe(false)
@@ -108,7 +108,7 @@ for (const kind of droppers) {
       await startDocker(lab)
       const ours = async () => (await lab.iptables()).match(/^.*CNI-.*$/gm) ?? []
       const rules = await ours()
-      expect(rules).toHaveLength(10) // two chains and three rules of each family
+      expect(rules).toHaveLength(10) // two chains and three rules for each family
       await pods[0]?.firewall.del()
       expect(await ours()).toEqual(rules)
       await expectAnswer(pods[1]?.namespace ?? lab.outside, outside.ip)
@@ -129,7 +129,7 @@ for (const kind of droppers) {
       await succeed(pod.allow())
       expect((await lab.iptables()).match(/^-A CNI-FORWARD .*ACCEPT$/gm)).toHaveLength(2)
       await pod.firewall.del()
-      // The older tables stay in the kernel, empty, once a program has asked for them.
+      // Once a program has used the older tables, they stay in the kernel even if they are empty.
       const isEmpty = (line: string) =>
         kind === "legacy" && /^(\*filter|:(INPUT|FORWARD|OUTPUT) ACCEPT|COMMIT)$/.test(line)
       expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) => isEmpty(line))

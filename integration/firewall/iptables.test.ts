@@ -17,13 +17,13 @@ import { expectAnswer, FirewallLab } from "./firewall-lab.ts"
 
 useBetween()
 
-/** The rules of a chain, of IPv4. */
+/** Returns the rules of a chain for IPv4. */
 async function rulesOf({ host }: FirewallLab, chain: string, program = "iptables"): Promise<string[]> {
   const { stdout } = await host.tryExec(program, ["-S", chain])
   return stdout.split("\n").filter((line) => line.startsWith("-A"))
 }
 
-/** The same cases for both kinds of iptables. */
+/** Defines a test for both kinds of iptables. */
 function testBoth(name: string, run: (lab: FirewallLab) => Promise<void>): void {
   for (const backend of ruleBackends.slice(1)) {
     test(`${backend.name}: ${name}`, async () => {
@@ -118,7 +118,7 @@ testBoth("a late DEL leaves the address to the container that has it by then", a
   expect(await rulesOf(lab, "CNI-FORWARD")).toEqual([admin])
 })
 
-/** Debian's choices of programs, without those for IPv6. */
+/** A script that removes the IPv6 programs from Debian's choices. */
 const onlyIpv4 = `
   mount -t tmpfs cni-test /etc/alternatives
   for name in iptables iptables-save iptables-restore; do
@@ -156,7 +156,7 @@ test("iptables: a family that fails takes the other one's rules back", async () 
   await settled.firewall.del()
   const pod = await lab.connectPod()
   const before = await takeSnapshot(lab.host)
-  // A chain of this name that is not a chain of iptables: an nf_tables base chain.
+  // An nf_tables base chain with this name, which iptables cannot read as a chain.
   await lab.host.exec("nft", ["add", "chain", "ip6", "filter", "SITE", "{ type filter hook input priority 0; }"])
   await fail(pod.allow({ iptablesAdminChainName: "SITE" }))
   await lab.host.exec("nft", ["delete", "chain", "ip6", "filter", "SITE"])

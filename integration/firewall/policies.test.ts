@@ -2,14 +2,14 @@ import { expect, test } from "bun:test"
 import { type Namespace, outside, pingOnce } from "../lab/mod.ts"
 import { expectAnswer, expectReached, type FirewalledPod, FirewallLab, testEach } from "./firewall-lab.ts"
 
-/** Returns which of two containers' addresses answer to a namespace, IPv4 and IPv6. */
+/** Returns for IPv4 and IPv6 whether the container's address answers to a namespace. */
 function reaches(from: Namespace, to: FirewalledPod): Promise<boolean[]> {
   return Promise.all([pingOnce(from, to.ip), pingOnce(from, to.ip6)])
 }
 
 const none = [false, false]
 
-/** Expects that the container reaches the outside, and that the outside and the host reach it. */
+/** Checks that the container reaches the other machine, and that the other machine and the host reach the container. */
 async function expectOutsideReached(lab: FirewallLab, pod: FirewalledPod): Promise<void> {
   await expectAnswer(pod.namespace, outside.ip)
   await expectAnswer(pod.namespace, outside.ip6)
@@ -35,7 +35,7 @@ testEach("same-bridge: containers of one bridge reach each other, those of two d
   await expectReached(a.namespace, b)
   expect(await Promise.all([reaches(a.namespace, c), reaches(c.namespace, b)])).toEqual([none, none])
   await expectOutsideReached(lab, a)
-  // Upstream keeps bridges with a policy apart from one another, and not from those without.
+  // As with the Go plugin, a policy does not separate a bridge from bridges without a policy.
   const open = await lab.addPod({ network: 3 })
   await expectReached(open.namespace, a)
 })
@@ -87,7 +87,7 @@ testEach(
     await lab.addPod({ policy: "open" })
     await expectAnswer(a.namespace, other.ip)
     await lab.addPod({ policy: "isolated" })
-    // Which ports those containers have that the network let go, only their own ADD can say.
+    // Containers that were attached under policy "open" have no port in the table. Only their own ADD can add it.
     if (lab.backend.name === "nftables") await expectAnswer(a.namespace, b.ip)
     else expect(await pingOnce(a.namespace, b.ip)).toBe(false)
   },

@@ -26,6 +26,6 @@ for (const order of ["portmap, firewall", "firewall, portmap"] as const) {
     for (const step of order.startsWith("portmap") ? steps : steps.reverse()) await step()
     await using _server = await EchoPeer.start(pod.namespace, { port: 80 })
     await askEcho(lab.outside, { transport: "tcp", address: uplink.ip, port: 8080 })
-    await expectNoEcho(lab.outside, { transport: "tcp", address: pod.ip, port: 80 }) // published is the host's port
+    await expectNoEcho(lab.outside, { transport: "tcp", address: pod.ip, port: 80 }) // only the host's port is published
   })
 }

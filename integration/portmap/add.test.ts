@@ -96,7 +96,7 @@ testEach("a port is taken over from a container that the kernel is just deleting
   await lab.host.removeContainer(holder.namespace)
   await using peer = await EchoPeer.start(other.namespace)
   const adding = succeed(other.map([{ ...web, containerPort: peer.port }]))
-  // Columns of /proc/net/netlink: address, protocol (0 is routes), port, groups as a hexadecimal mask
+  // Columns of /proc/net/netlink: address, protocol (0 is rtnetlink), port, groups as a hexadecimal mask
   await waitFor(
     async () => /^\S+\s+0\s+\d+\s+00000001\s/m.test((await lab.host.exec("cat", ["/proc/net/netlink"])).stdout),
     "ADD to wait for the interface to go",

@@ -4,7 +4,7 @@ import { hostAddresses, type PortmapLab, testEach } from "./portmap-lab.ts"
 
 const { ip, ip6 } = hostAddresses
 
-/** Conditions that keep the other host out, in the backend's words. */
+/** Returns conditions that exclude the other machine, in the syntax of the backend. */
 function conditions({ backend }: PortmapLab) {
   const { ip, ip6 } = outside
   return backend.name === "nftables"

@@ -16,7 +16,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const local = { hostPort: 8081, containerPort: 80, protocol: "tcp", hostIP: hostAddresses.ip } as const
 
-/** The expected final state: shared chains of iptables, and its sysctl, stay as with upstream. */
+/** Returns the expected final state. With iptables, shared chains and a sysctl stay, as with the Go plugin. */
 async function settled(lab: PortmapLab): Promise<Snapshot> {
   if (lab.backend.name !== "nftables") {
     const pod = await lab.addPod()
@@ -27,7 +27,7 @@ async function settled(lab: PortmapLab): Promise<Snapshot> {
   return takeSnapshot(lab.host)
 }
 
-/** The mappings in DEL's input: those of ADD, none, others, or unreadable ones. */
+/** The mappings in DEL's input: those of ADD, none, others, or invalid ones. */
 const inputs: [object, object][] = [
   [{}, {}],
   [{ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }],
@@ -55,7 +55,7 @@ testEach("DEL takes back all that ADD has made, with any input, and a second DEL
   await succeed(pod.map([mapping]))
   await askEcho(lab.outside, question)
   await succeed(pod.unmap({ runtimeConfig: undefined }))
-  await expectNoEcho(lab.outside, question) // its address is answered at as before
+  await expectNoEcho(lab.outside, question) // the host answers at its address as before
 })
 
 testEach("DEL takes back what was mapped by another backend", async (lab) => {
@@ -110,7 +110,7 @@ testEach("GC removes the mappings of what is no longer valid, and of this networ
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-/** Returns the number of datagrams that the host received for unused ports, in both families. */
+/** Returns the number of datagrams to unused ports that the host received, for both families. */
 async function strayDatagrams({ host }: PortmapLab): Promise<number> {
   const { stdout } = await host.exec("cat", ["/proc/net/snmp", "/proc/net/snmp6"])
   const [, ip] = stdout.match(/^Udp: \d+ (\d+)/m) ?? []

@@ -4,10 +4,7 @@ import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
 const mapping = (hostPort: number) => ({ hostPort, containerPort: 80, protocol: "tcp" }) as const
 
-/**
- * Gives the tables the chains of builds up to 0.1.0: at kube-proxy's priority, and with masquerades of all that is
- * translated.
- */
+/** Returns the chains of builds up to 0.1.0: they have kube-proxy's priority and masquerade all translated packets. */
 function earlierChains(family: "ip" | "ip6"): string {
   const table = `${family} cni_hostports`
   const chains = ["prerouting", "output"].map(
@@ -31,7 +28,10 @@ add rule ${table} postrouting ct status dnat ${own} . ${family} daddr @hairpin m
 `
 }
 
-/** The sets, elements, chains and rules of both tables; chains by their names, since re-created ones come last. */
+/**
+ * Returns the sets, elements, chains and rules of both tables. Chains are sorted by name, because a chain that is
+ * created again comes last.
+ */
 async function tables(lab: PortmapLab): Promise<string> {
   const listed = await Promise.all(
     ["ip", "ip6"].map((family) => lab.host.exec("nft", ["list", "table", family, "cni_hostports"])),

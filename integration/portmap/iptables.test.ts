@@ -12,9 +12,9 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, isLocalnetGuard, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
-/** Debian's Go plugin. */
+/** The path of Debian's Go plugin. */
 const go = { bin: "/usr/lib/cni/portmap" }
-/** The newest version that it supports. */
+/** The newest version of the specification that it supports. */
 const oldest = { cniVersion: "1.0.0" }
 
 const mappings = [
@@ -26,14 +26,17 @@ const mappings = [
   ...Array.from({ length: 20 }, (_, n) => ({ hostPort: 9000 + n, containerPort: 90, protocol: "tcp" }) as const),
 ] as const
 
-/** The rules of table nat, without counters, and without the marks that say whose rules follow: only ours have them. */
+/**
+ * Returns the rules of table nat without counters, and without the comments that name an owner, which only our plugin
+ * writes.
+ */
 async function natRules(lab: PortmapLab): Promise<string[]> {
   const { stdout } = await lab.host.exec("sh", ["-c", "iptables-save -t nat; ip6tables-save -t nat"])
   const lines = stdout.split("\n").map((line) => line.replace(/ \[\d+:\d+\]/, ""))
   return lines.filter((line) => !line.startsWith("#") && !/^-A CNI-DN-\S+ -m comment --comment "\S+ \S*"$/.test(line))
 }
 
-/** A result as the older version has it. */
+/** Returns a result in the older version. */
 function prevResult(pod: MappedPod): object {
   return { prevResult: { ...pod.result, ...oldest } }
 }
@@ -61,7 +64,7 @@ for (const backend of ruleBackends.slice(1)) {
     const before = await takeSnapshot(lab.host)
     await succeed(pod.map(mappings, { ...prevResult(pod), ...oldest }, go))
     await succeed(pod.unmap({ runtimeConfig: undefined, prevResult: undefined }, { netns: "" }))
-    expectUnchanged(before, await takeSnapshot(lab.host), isLocalnetGuard) // the Go suite leaves the setting without one
+    expectUnchanged(before, await takeSnapshot(lab.host), isLocalnetGuard) // the Go plugin leaves the setting without a guard
   })
 
   test(`${backend.name}: the Go suite's DEL takes back what ADD here has made`, async () => {

@@ -16,7 +16,10 @@ import {
 import { ReconcileLab } from "../reconcile/reconcile-lab.ts"
 import { PortmapLab } from "./portmap-lab.ts"
 
-/** A service's addresses, with a port that a container maps on all addresses and one that it maps on these. */
+/**
+ * The addresses of a service. A container maps one of its ports on all host addresses, and the other on these
+ * addresses.
+ */
 const service = { addresses: ["10.96.0.10", "fd00:96::a"], ports: [443, 53] } as const
 const mappings = [
   { hostPort: 443, containerPort: 80, protocol: "tcp" },
@@ -24,8 +27,8 @@ const mappings = [
 ] as const
 
 /**
- * Makes the link of kube-proxy's mode ipvs with the service's addresses; any kind will do, and every kernel has
- * bridges.
+ * Creates the link of kube-proxy's ipvs mode with the service's addresses. Its type does not matter, and every kernel
+ * has bridges.
  */
 async function addServiceLink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "kube-ipvs0", "up", "type", "bridge"])
@@ -34,8 +37,8 @@ async function addServiceLink(host: HostNamespace): Promise<void> {
 }
 
 /**
- * Loads the rules that matter here as kube-proxy writes them: first of all it accepts what is for a service
- * (`acceptIPVSTraffic`, pkg/proxy/ipvs/proxier.go).
+ * Loads the first rule of kube-proxy in ipvs mode, which accepts packets for services (`acceptIPVSTraffic`,
+ * pkg/proxy/ipvs/proxier.go).
  */
 async function addServiceRules(host: HostNamespace): Promise<void> {
   for (const [at, program] of ["iptables", "ip6tables"].entries()) {
@@ -48,7 +51,7 @@ async function addServiceRules(host: HostNamespace): Promise<void> {
   }
 }
 
-/** Starts a substitute for ip_vs: servers of the host at the service's addresses. */
+/** Starts servers of the host at the service's addresses, in place of ip_vs. */
 async function startService(host: HostNamespace): Promise<AsyncDisposable> {
   await using stack = new AsyncDisposableStack()
   for (const address of service.addresses)
@@ -56,7 +59,7 @@ async function startService(host: HostNamespace): Promise<AsyncDisposable> {
   return stack.move()
 }
 
-/** Who answers at the service's addresses: the address that the server has. */
+/** Returns the addresses of the servers that answer at the service's addresses. */
 async function answersAt(from: Namespace): Promise<string[]> {
   const answers = service.addresses.flatMap((address) =>
     service.ports.map((port) => askEcho(from, { transport: "tcp", address, port })),
@@ -64,7 +67,7 @@ async function answersAt(from: Namespace): Promise<string[]> {
   return (await Promise.all(answers)).map(({ to }) => to.address)
 }
 
-/** The maps of nf_tables that lead to containers. */
+/** Returns the elements of nf_tables maps that lead to containers. */
 async function nftMaps(host: HostNamespace): Promise<string[]> {
   const { nftables } = await host.json<{ nftables: { map?: { table: string; name: string } }[] }>("nft", [
     ...["-j", "list", "maps"],
@@ -153,7 +156,7 @@ test("cni reconcile moves to iptables what was mapped before kube-proxy worked i
   await lab.expectNothingToDo()
   await host.exec("iptables", ["-t", "nat", "-I", "OUTPUT", "-d", address, "-j", "ACCEPT"])
   expect((await ask(address)).to.address).toBe(address)
-  // Published ports stay published, at 127.0.0.1 too, with the guard of the setting.
+  // Ports stay published, also at 127.0.0.1, and the guard of the setting stays.
   await lab.expectTraffic(pods)
   expect((await ask("127.0.0.1")).to.address).toStartWith("10.85.0.")
   expect(await readSysctl(host, "net/ipv4/conf/cni0/route_localnet")).toBe("1")

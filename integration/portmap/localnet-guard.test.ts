@@ -5,15 +5,15 @@ import { hostAddresses, type MappedPod, PortmapLab, testEach } from "./portmap-l
 const { gateway } = hostAddresses
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 
-/** The attempts of a container to reach services at the host's 127.0.0.1; it controls its own namespace. */
+/** Changes a container so that it can send packets to the host's 127.0.0.1. A container controls its own namespace. */
 async function prepareAttack({ namespace }: MappedPod): Promise<void> {
   await namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
   await namespace.exec("ip", ["route", "replace", "127.0.0.1", "via", gateway])
 }
 
 /**
- * How many UDP packets of the container arrive at the host: of two with this source, and then two with its own. Nothing
- * listens there, and the kernel counts.
+ * Sends two UDP packets with this source and two with the container's own source. Returns how many arrive at the host.
+ * The kernel counts them because no program listens at the port.
  */
 async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: string): Promise<number> {
   const count = async () => {
@@ -28,7 +28,7 @@ async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: strin
     ])
   await namespace.exec("ip", ["address", "replace", `${source}/32`, "dev", "eth0"])
   const own = /inet (10\.22\.[\d.]+)/.exec((await namespace.exec("ip", ["addr", "show", "eth0"])).stdout)?.[1] ?? ""
-  await send(own) // so that the neighbor is known, and nothing is held back
+  await send(own) // resolves the gateway's MAC address, so that no packet waits
   const before = await count()
   await send(source)
   await send(own)

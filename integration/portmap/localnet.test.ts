@@ -17,7 +17,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const nothing = { "cni.dev/valid-attachments": [] }
 
-/** portmap or another program enabled the setting: the next ADD cannot distinguish these cases. */
+/** Programs that may have enabled the setting. The next ADD cannot tell whether it was portmap. */
 const causes = [
   {
     by: "an ADD, before all rules were flushed",
@@ -44,7 +44,7 @@ function localnet(lab: PortmapLab): Promise<string> {
   return readSysctl(lab.host, "net/ipv4/conf/br-lab/route_localnet")
 }
 
-/** A service that only the host itself is to reach, and a container that tries to. */
+/** Starts a server that only the host may reach, and returns a function with which a container connects to it. */
 async function startService(lab: PortmapLab, pod: MappedPod) {
   const service = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
   await pod.namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
@@ -77,7 +77,7 @@ test.each(causes)(
     expect(await localnet(lab)).toBe("1")
     await expectGuarded()
 
-    // Nothing is left but the guard, and it is left alone: by another DEL, by GC, and while there are mappings again.
+    // Only the guard remains. Another DEL, GC and new mappings do not change it.
     const guarded = await tablesOf(lab)
     expect(guarded.match(/^\t\w+ \w+ \{/gm)).toEqual(["\tset localnet_guarded {", "\tchain raw {"])
     await succeed(pod.unmap({ runtimeConfig: undefined }))
@@ -89,14 +89,14 @@ test.each(causes)(
     await succeed(pod.portmap.run("GC", nothing))
     expect(await tablesOf(lab)).toBe(guarded)
 
-    // It goes when it has nothing to guard any more.
+    // It is deleted when the setting no longer needs it.
     await setLocalnet(lab, "br-lab", "0")
     await succeed(pod.unmap())
     expectUnchanged(before, await takeSnapshot(lab.host))
   },
 )
 
-/** Where a DEL or a GC may come after all rules were flushed. */
+/** The calls that may follow a flush of all rules. */
 const afterFlush = [
   { what: "DEL", run: (pod: MappedPod) => pod.unmap() },
   { what: "DEL without mappings and prevResult", run: (pod: MappedPod) => pod.portmap.run("DEL", bare) },
@@ -115,11 +115,11 @@ for (const backend of ruleBackends)
       await using _ = service
       await succeed(pod.map([web]))
       await lab.host.exec("nft", ["flush", "ruleset"])
-      await ask() // what the guard kept out gets in
+      await ask() // without the guard, the container reaches the server
       await succeed(run(pod))
       expect(await localnet(lab)).toBe("1")
       await expectGuarded()
-      // The rest is recorded, and is removed with the setting.
+      // The guard is recorded, and is deleted with the setting.
       await setLocalnet(lab, "br-lab", "0")
       await succeed(pod.unmap())
       expectUnchanged(
@@ -141,7 +141,7 @@ test.each([
   await using _ = service
   await succeed(pod.map([web]))
   await lab.host.exec("nft", ["flush", "ruleset"])
-  await ask() // what the guard kept out gets in
+  await ask() // without the guard, the container reaches the server
   const { exitCode } = await run(pod, other)
   expect(exitCode).toBe(what === "CHECK of what was flushed" ? 1 : 0)
   await expectGuarded()
@@ -157,7 +157,7 @@ test("the guard goes with the bridge that it was for, at the next DEL or GC", as
     expect(await tablesOf(lab)).toContain("chain raw")
     await lab.host.exec("ip", ["link", "set", "br-lab", "name", "br-old"])
     await succeed(pod.portmap.run(verb, nothing))
-    expect(await tablesOf(lab)).toContain('elements = { "br-old" }') // the setting has moved with the name
+    expect(await tablesOf(lab)).toContain('elements = { "br-old" }') // the setting stays with the renamed bridge
     await setLocalnet(lab, "br-old", "0")
     await succeed(pod.portmap.run(verb, nothing))
     expect(await tablesOf(lab)).not.toContain("cni_hostports")

@@ -3,15 +3,18 @@ import { askEcho, EchoPeer, expectUnchanged, succeed, takeSnapshot } from "../la
 import { hostAddresses, type PortMapping, type PortmapLab, testEach } from "./portmap-lab.ts"
 
 const { ip, ip6 } = hostAddresses
-/** As long as names get without being cut. */
+/** The longest names that are not shortened in rules. */
 const name = { name: "n".repeat(44) }
 const id = { containerId: "c".repeat(64) }
-/** The namespace's path is kept beside the name. */
+/** Returns a longer path of the same namespace, because rules contain the path with the name. */
 const longPath = (path: string) => path.replace("/run/", `/run${"/.".repeat(35)}/`)
 
 type Mapping = PortMapping & { protocol: "tcp" | "udp" }
 
-/** Nearly all are for one address of the host, so that they stand in one map; some for IPv6, all addresses, and UDP. */
+/**
+ * Returns mappings. Most of them are for one address of the host, and so in the same map; others are for IPv6, all
+ * addresses, and UDP.
+ */
 function mappingsTo(containerPort: number, count: number): Mapping[] {
   return Array.from({ length: count }, (_, n) => {
     const hostIP = n % 30 === 0 ? ip6 : n % 30 < 3 ? undefined : ip
@@ -20,7 +23,7 @@ function mappingsTo(containerPort: number, count: number): Mapping[] {
   })
 }
 
-/** Asks at the first mappings and the last ones, which go in different messages to the kernel. */
+/** Connects to the first and the last mappings, which are in different netlink messages. */
 async function expectReached(lab: PortmapLab, mappings: readonly Mapping[]): Promise<void> {
   for (const { hostPort: port, protocol: transport, hostIP } of [...mappings.slice(0, 4), ...mappings.slice(-4)]) {
     for (const address of hostIP ? [hostIP] : [ip, ip6]) await askEcho(lab.outside, { transport, address, port })

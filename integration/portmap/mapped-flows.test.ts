@@ -8,7 +8,7 @@ const own = { hostPort: 9999, containerPort: 80, protocol: "tcp" } as const
 describe.each(captured)(
   "a container that maps a port, and that a service leads to, with kube-proxy in mode %s",
   (mode) => {
-    // A neighbor goes by the ClusterIP, which kube-proxy does not masquerade for the containers of the cluster.
+    // Another pod connects to the ClusterIP. kube-proxy does not masquerade such connections within the cluster.
     test.each([
       { what: "by default", keys: {} },
       { what: "with masqAll", keys: { masqAll: true } },
@@ -38,7 +38,7 @@ describe.each(captured)(
 test("masqAll leaves alone what another program translates to the container: it sees the client's address", async () => {
   await using services = await ServicesLab.create()
   const { lab, endpoint } = services
-  // As with externalTrafficPolicy Local: translated, and not masqueraded.
+  // Translated without masquerading, as with externalTrafficPolicy Local.
   const chain = "type nat hook prerouting priority -100"
   const rules = `table ip site { chain c { ${chain}; tcp dport 30080 dnat to ${endpoint.ip}:80; }\n}
 table ip6 site { chain c { ${chain}; tcp dport 30080 dnat to [${endpoint.ip6}]:80; }\n}\n`

@@ -147,7 +147,7 @@ test("others' tables are left alone, and what others flush of theirs leaves ours
   expectUnchanged(before, await takeSnapshot(lab.host))
 })
 
-/** Changes to the mappings, and the error of CHECK for each. */
+/** Changes to the mappings, with the error of CHECK for each. */
 const damages = [
   { what: "everything is flushed", command: "flush ruleset", says: ["expected the rules", "dnat to"] },
   { what: "our rules are flushed", command: "flush table ip cni_hostports", says: ["expected the rules"] },
@@ -186,7 +186,7 @@ test.each(damages)("CHECK names it when $what, and a new ADD repairs it", async 
   if (command.includes("10.9.9.9")) await lab.host.exec("nft", ["delete element ip cni_hostports ports { tcp . 8080 }"])
   await succeed(pod.map(mappings))
   expectUnchanged(before, await takeSnapshot(lab.host), ({ line }) =>
-    // CHECK restores the guard first: its chain may be another one of the table's by then.
+    // CHECK first restores the guard, so its chain may have a different position in the table.
     /localnet_(links element|guarded)|^(chain|rule) ip cni_hostports raw /.test(line),
   )
 })
@@ -202,7 +202,7 @@ test("127.0.0.0/8 is let through to containers for as long as it is needed, and 
   expect(await localnet()).toBe("1")
   expect(await pod.check()).toMatchObject({ exitCode: 0 })
 
-  // Without the rule in chain raw a container would reach what listens on 127.0.0.1 only.
+  // Without the rule in chain raw, a container could reach a server that listens only on 127.0.0.1.
   await using own = await EchoPeer.start(lab.host, { address: "127.0.0.1", port: 9999 })
   await pod.namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
   await pod.namespace.exec("ip", ["route", "add", "127.0.0.1", "via", hostAddresses.gateway])
@@ -260,7 +260,7 @@ test("of eight containers that request one port at once one gets it, and the oth
   }
 })
 
-/** The table that the Go suite's nftables backend has made, v1.10.0, for `web` and `dns` of a container. */
+/** Returns the table of the Go plugin 1.10.0, backend nftables, for the mappings `web` and `dns` of a container. */
 function upstreamTable(family: "ip" | "ip6", pod: MappedPod, sources: readonly string[]): string {
   const address = family === "ip" ? pod.ip : pod.ip6
   const to = (port: number) => (family === "ip" ? `${address}:${port}` : `[${address}]:${port}`)
@@ -298,7 +298,7 @@ test("CHECK takes what the Go suite's nftables backend has made, and misses each
     await lab.host.exec("nft", ["-f", "-"], { input: `flush ruleset\n${input}` })
     return pod.check(keys)
   }
-  await succeed(pod.map(pod.mappings)) // switches route_localnet on, as the Go suite does
+  await succeed(pod.map(pod.mappings)) // enables route_localnet, as the Go plugin does
   expect(await check(tables)).toMatchObject({ exitCode: 0 })
   expect(await check(toAll, { masqAll: true })).toMatchObject({ exitCode: 0 })
   const bare = tables.replaceAll(/^.* masquerade .*$/gm, "")
@@ -351,7 +351,7 @@ test("DEL removes what the Go suite has left before it forgets the UDP flows, wh
   const keys = { runtimeConfig: { portMappings: [dns] } }
   const { output, text } = await runTraced(pod.portmap, "DEL", ["trace=sendto,sendmsg"], keys)
   expect(output).toMatchObject({ exitCode: 0 })
-  // As strace prints them: NFNL_SUBSYS_NFTABLES and NFNL_SUBSYS_CTNETLINK with the message's type.
+  // The message types of NFNL_SUBSYS_NFTABLES and NFNL_SUBSYS_CTNETLINK, as strace prints them.
   const asked = [...text.matchAll(/NFT_MSG_DELRULE|IPCTNL_MSG_CT_\w+/g)].map(([name]) => name)
   expect(new Set(asked).size).toBeGreaterThan(1)
   expect(asked.lastIndexOf("NFT_MSG_DELRULE")).toBeLessThan(asked.findIndex((name) => name.startsWith("IPCTNL")))

@@ -13,7 +13,7 @@ import {
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 
-/** A mapping as runtimes write it. */
+/** A port mapping in runtimeConfig. */
 export interface PortMapping {
   hostPort: number
   containerPort: number
@@ -21,26 +21,26 @@ export interface PortMapping {
   hostIP?: string
 }
 
-/** The host's addresses in the lab: of its uplink, and of the bridge that the containers are on. */
+/** The host's addresses: of its uplink, and of the bridge with the containers. */
 export const hostAddresses = { ...uplink, gateway: "10.22.0.1", gateway6: "fd00:22::1" }
 
-/** A test for each way of mapping, each on its own lab. */
+/** Defines a test for each backend, each in a new lab. */
 export function testEach(name: string, run: (lab: PortmapLab) => Promise<void>): void {
   testEachBackend(PortmapLab.create, name, run)
 }
 
-/** Containers on a host whose neighbor knows no way to them. */
+/** Containers on a host, and another machine that has no route to them. */
 export class PortmapLab extends RuleLab {
   static async create(backend: RuleBackend): Promise<PortmapLab> {
     return new PortmapLab(await RuleLab.connected(backend))
   }
 
-  /** A lab on a host that has no uplink, with the backend that its kernel has. */
+  /** Creates a lab on a host without an uplink, with the backend that its kernel supports. */
   static onPlainHost(host: HostNamespace): PortmapLab {
     return new PortmapLab({ host, outside: host, backend: { name: "iptables-legacy", keys: {}, iptables: "legacy" } })
   }
 
-  /** The packet filter's rules as the backend's own program prints them. */
+  /** Returns the packet filter's rules as the backend's own program prints them. */
   async rules(): Promise<string> {
     const command =
       this.backend.name === "nftables" ? ["nft", "list", "ruleset"] : ["sh", "-c", "iptables-save; ip6tables-save"]
@@ -48,7 +48,7 @@ export class PortmapLab extends RuleLab {
     return (await this.host.exec(program, args)).stdout
   }
 
-  /** A container on the bridge, with an IPv4 and an IPv6 address. */
+  /** Attaches a container to the bridge, with an IPv4 and an IPv6 address. */
   async addPod(keys: PodKeys = {}): Promise<MappedPod> {
     const { ifName = "eth0", name = "lab" } = keys
     const namespace = keys.namespace ?? (await this.host.addContainer())
@@ -75,16 +75,16 @@ export class PortmapLab extends RuleLab {
   }
 }
 
-/** How a container differs from the others. */
+/** The properties of a container that differ from the defaults. */
 export interface PodKeys {
   namespace?: ContainerNamespace
   ifName?: string
-  /** The network: "lab" is 10.22.0.0/16 and fd00:22::/64, another one 23. */
+  /** The network: "lab" has 10.22.0.0/16 and fd00:22::/64, "other" the same with 23. */
   name?: "lab" | "other"
   isIpv4Only?: boolean
 }
 
-/** A container, and portmap as a runtime calls it for the container's interface. */
+/** A container with the attachment of portmap. */
 export class MappedPod extends ConnectedPod {
   readonly ifName: string
   readonly portmap: Attachment
@@ -102,7 +102,7 @@ export class MappedPod extends ConnectedPod {
     this.portmap = portmap
   }
 
-  /** Runs ADD of portmap, which may fail. Later DELs and CHECKs get the same mappings. */
+  /** Runs ADD of portmap, which may fail. Later calls of DEL and CHECK get the same mappings. */
   map(mappings: readonly PortMapping[], keys: object = {}, call: object = {}): Promise<PluginOutput> {
     this.mappings = mappings
     return this.portmap.run("ADD", { ...this.#keys(), ...keys }, call)
@@ -122,7 +122,8 @@ export class MappedPod extends ConnectedPod {
 }
 
 /**
- * Whether a change is the guard that DEL and GC leave where route_localnet is on: it may be another program's setting.
+ * Reports whether a change is the guard that DEL and GC leave while route_localnet is enabled, because another program
+ * may have enabled it.
  */
 export function isLocalnetGuard({ line, sign, section }: Change): boolean {
   return sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)

@@ -14,7 +14,7 @@ import {
 import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
 
 /**
- * The service of the captured rule sets: a NodePort of each family, and ClusterIPs. It leads to the lab's first
+ * The service of the captured rules: a NodePort and ClusterIPs for each family. Its endpoint is the lab's first
  * container.
  */
 export const service = {
@@ -25,13 +25,13 @@ export const service = {
   endpointPort: 80,
 } as const
 
-/** Who connects to the service. */
+/** The machines that connect to the service. */
 export const askers = ["outside", "node", "pod"] as const
 
-/** A port that no service has. */
+/** A port without a service. */
 export const freePort = 30081
 
-/** Mappings by which a container tries to get the traffic of the service, and a port of its own. */
+/** Mappings with which a container tries to take over the service's packets, and a mapping of another port. */
 export const greedy: readonly PortMapping[] = [
   { hostPort: freePort, containerPort: 80, protocol: "tcp" },
   { hostPort: service.nodePort, containerPort: 80, protocol: "tcp" },
@@ -47,13 +47,17 @@ export const greedy: readonly PortMapping[] = [
 /** The modes of kube-proxy that need only a packet filter. */
 export const captured = ["iptables", "nftables"] as const
 
-/** kube-proxy's rules for `service` in one mode: files of this directory, captured by `npm run test:kubernetes`. */
+/**
+ * Returns the path of kube-proxy's rules for `service` in a mode. `npm run test:kubernetes` captured these files in
+ * this directory.
+ */
 export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip6"): string {
   return join(import.meta.dir, "kube-proxy", `${mode}.${family}`)
 }
 
 /**
- * The host's rules of kube-proxy as text, without parts that change from run to run, and without its counter objects.
+ * Returns kube-proxy's rules on the host as text, without parts that differ in each run and without its counter
+ * objects.
  */
 export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
   const program = family === "ip" ? "iptables-save" : "ip6tables-save"
@@ -66,10 +70,13 @@ export async function captureRules(host: Namespace, mode: (typeof captured)[numb
     .replaceAll(/ -m nfacct --nfacct-name +\S+/g, "")
 }
 
-/** Asks echo peers in sequence, with one process for all. */
+/** A script that connects to echo servers in sequence, all in one process. */
 const ask = 'for at in "$@"; do exec 3<>"$at" || exit 1; printf hello >&3; read -r line <&3; echo "$line"; done'
 
-/** A host with a container behind a service, one that maps ports and one client, and another host. */
+/**
+ * A host with three containers, and another machine: one container is behind a service, one maps ports, and one is a
+ * client.
+ */
 export class ServicesLab implements AsyncDisposable {
   readonly lab: PortmapLab
   readonly endpoint: MappedPod
@@ -91,7 +98,7 @@ export class ServicesLab implements AsyncDisposable {
     await lab.outside.exec("ip", ["route", "add", "10.96.0.0/12", "via", hostAddresses.ip])
     await lab.outside.exec("ip", ["-6", "route", "add", "fd00:96::/64", "via", hostAddresses.ip6])
     const pods = [await lab.addPod(keys), await lab.addPod(keys), await lab.addPod(keys)] as const
-    // As on every node: else what a neighbor answers does not come through the host.
+    // Every node has these settings. Without them, answers between containers would not pass the packet filter.
     await lab.host.exec("sysctl", [
       "-qw",
       "net.bridge.bridge-nf-call-iptables=1",
@@ -101,7 +108,7 @@ export class ServicesLab implements AsyncDisposable {
     return new ServicesLab(lab, pods, stack.move())
   }
 
-  /** Loads kube-proxy's rules in its way: all rules of one family at once. */
+  /** Loads kube-proxy's rules as kube-proxy does: all rules of a family at once. */
   async loadCaptured(mode: (typeof captured)[number]): Promise<void> {
     for (const family of ["ip", "ip6"] as const) {
       const input = await Bun.file(capturedFile(mode, family)).text()
@@ -115,7 +122,7 @@ export class ServicesLab implements AsyncDisposable {
     await succeed(this.mapped.map(greedy))
   }
 
-  /** `cni reconcile`, by the record that a runtime keeps of the greedy container. */
+  /** Runs `cni reconcile`, with a cache record of the greedy container. */
   async reconcile(): Promise<void> {
     const { namespace, ifName, link, result } = this.mapped
     const { name, cniVersion, ...bridge } = link.config
@@ -135,14 +142,17 @@ export class ServicesLab implements AsyncDisposable {
     await host.exec(join(builtPlugins, "../cni"), ["reconcile"], { env: { ...programEnv, CNI_PATH: builtPlugins } })
   }
 
-  /** Removes all rules, and the link of mode ipvs. */
+  /** Deletes all rules and the link of ipvs mode. */
   async clear(): Promise<void> {
     await succeed(this.mapped.unmap())
     await this.lab.host.exec("nft", ["flush", "ruleset"])
     await this.lab.host.tryExec("ip", ["link", "delete", "kube-ipvs0"])
   }
 
-  /** Who answers whom at a port of the host, and at the service's ClusterIPs: "service", or the mapping. */
+  /**
+   * Returns which server answers each machine at a port of the host's addresses and of the ClusterIPs: "service" or
+   * "mapping".
+   */
   async answers(port: number = service.nodePort): Promise<Record<string, string>> {
     const { ip, ip6 } = hostAddresses
     const { host, outside } = this.lab
@@ -178,7 +188,7 @@ export class ServicesLab implements AsyncDisposable {
   }
 }
 
-/** The result of `answers` when the service gets all its traffic. */
+/** The result of `answers` when the service gets all of its connections. */
 export const serviceAnswers: Readonly<Record<string, string>> = Object.fromEntries(
   askers.flatMap((who) =>
     [hostAddresses.ip, hostAddresses.ip6, ...service.clusterIps].map((address) => [`${who} to ${address}`, "service"]),

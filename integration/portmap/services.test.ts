@@ -2,8 +2,8 @@ import { describe, expect, test } from "bun:test"
 import { succeed } from "../lab/mod.ts"
 import { captured, freePort, ServicesLab, serviceAnswers } from "./services-lab.ts"
 
-// The rule sets are those that a real kube-proxy has written; `npm run test:kubernetes` captures them, and has the same
-// with kube-proxy itself.
+// The rules are those of a real kube-proxy. `npm run test:kubernetes` captures them, and runs the same tests with
+// kube-proxy itself.
 describe.each(captured)("a hostPort beside kube-proxy's rules in mode %s", (mode) => {
   test("loses to a service when it is mapped last [S150]", async () => {
     await using services = await ServicesLab.create()

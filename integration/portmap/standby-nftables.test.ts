@@ -13,7 +13,7 @@ test("killed at any message, the second one's ADD and the first one's DEL end we
   await using _ = peer
   await succeed(first.map(mappings))
   const alone = await takeSnapshot(lab.host)
-  // Until the last mapping goes.
+  // These stay until the last mapping is deleted.
   const isNote = ({ line }: { line: string }) => /localnet_links element "br-other"|br-other.*route_localnet/.test(line)
   second.mappings = mappings
   let nth = 1
@@ -57,8 +57,8 @@ test("standing by and taking over cost the same with twenty other mappings and w
     await succeed(crowd.unmap())
   }
   const [few = [], many = []] = counts
-  // Whether the mapping is the last is told by the beginning of a list. The one call that looks at a second list reads
-  // the first to its end.
+  // The beginning of a dump shows whether the mapping is the last one. Only one request reads the first dump to its
+  // end, because it then reads a second one.
   const isReadToItsEnd = (at: number) => at === 2
   for (const [at, { sent, received }] of few.entries()) {
     const more = isReadToItsEnd(at) ? { sent: 1, received: 30 } : { sent: 0, received: 0 }

@@ -25,7 +25,7 @@ testEach("who stands by may go first, and come again, and ADD again changes noth
   await using _ = peer
   await succeed(first.map(mappings))
   const alone = await takeSnapshot(lab.host)
-  // Noted with the setting, which goes off with the last mapping.
+  // Recorded with the setting, which is disabled with the last mapping.
   const isTrace = ({ line }: { line: string }) =>
     /localnet_links element "br-other"|br-other.*route_localnet/.test(line)
   await succeed(second.map(mappings))
@@ -84,7 +84,7 @@ testEach("another container is refused as ever, by the first that has the port",
   const id = first.namespace.name
   expect(await holderOf()).toMatch(/^Cannot map host port 8080\/udp to .* it is mapped to /)
   expect(await holderOf()).toEndWith(`it is mapped to ${first.ip}:${peer.port} for lab/${id}/eth0`)
-  // The same id with a letter more is another container.
+  // An ID with one more letter belongs to another container.
   const longer = await fail(stranger.map(mappings, {}, { containerId: `${id}x` }))
   expect(longer.msg).toContain(`for lab/${id}/eth0`)
   expectUnchanged(both, await takeSnapshot(lab.host))
@@ -124,7 +124,7 @@ testEach("a UDP flow stays with the first one, and goes on to the other when the
   await succeed(second.map(mappingsTo(other.port)))
   await flow.answeredBy(peer.port)
   const { stdout } = await lab.host.exec("nft", ["list", "counter", "ip", "watch", "begun"])
-  expect(stdout).toContain("packets 0 ") // the kernel was not made to judge it again
+  expect(stdout).toContain("packets 0 ") // the kernel kept the flow's connection tracking entry
   await succeed(first.unmap())
   await flow.answeredBy(other.port)
 })

@@ -5,7 +5,7 @@ import { hostAddresses, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 const transports: readonly Transport[] = ["tcp", "udp"]
 const { ip, ip6, gateway, gateway6 } = hostAddresses
 
-/** From where, to which address of the host, and whom the container sees then. */
+/** Connections: the client, the address of the host, and the source address that the container sees. */
 const ways = [
   { from: "outside", to: ip, seen: outside.ip },
   { from: "outside", to: ip6, seen: outside.ip6 },

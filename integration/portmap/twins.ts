@@ -4,7 +4,7 @@ import { hostAddresses, type MappedPod, type PortMapping, type PortmapLab } from
 
 const { ip, ip6 } = hostAddresses
 
-/** Every protocol, all addresses and one address of the host, both families. */
+/** Returns mappings for every protocol and both families, for all host addresses and for one address. */
 export function mappingsTo(containerPort: number): PortMapping[] {
   return [
     { hostPort: 8080, containerPort, protocol: "tcp" },
@@ -15,12 +15,12 @@ export function mappingsTo(containerPort: number): PortMapping[] {
   ]
 }
 
-/** One container in two networks, like that of `podman run --network lab,other`, and its servers. */
+/** Creates a container in two networks, as with `podman run --network lab,other`, with servers. */
 export async function createTwins(lab: PortmapLab) {
   const first = await lab.addPod()
   const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })
   if (lab.backend.name !== "nftables") {
-    // Upstream's shared chains and its setting stay forever.
+    // The Go plugin never deletes its shared chains and its setting.
     for (const pod of [first, second]) {
       await succeed(pod.map(mappingsTo(80)))
       await succeed(pod.unmap())
@@ -31,7 +31,7 @@ export async function createTwins(lab: PortmapLab) {
   return { first, second, peer, before, mappings: mappingsTo(peer.port) }
 }
 
-/** Lets answers leave by the interface of the one who is asked. */
+/** Makes answers leave the container by this network's interface. */
 export async function leaveBy(pod: MappedPod): Promise<void> {
   for (const [at, family] of ["-4", "-6"].entries()) {
     const via = pod.result.ips[at]?.gateway ?? ""
@@ -39,20 +39,20 @@ export async function leaveBy(pod: MappedPod): Promise<void> {
   }
 }
 
-/** The container's addresses at which the mappings arrive, seen from another host. */
+/** Returns the container's addresses at which connections from the other machine arrive. */
 async function reached(lab: PortmapLab): Promise<string[]> {
   const found = new Set<string>()
   for (const { hostPort: port, protocol: transport, hostIP } of mappingsTo(80)) {
-    if (transport === "sctp") continue // nothing here supports it
+    if (transport === "sctp") continue // the servers do not support SCTP
     for (const address of hostIP ? [hostIP] : [ip, ip6]) {
       const { to } = await askEcho(lab.outside, { transport, address, port })
-      if (transport === "tcp") found.add(to.address.replace("::ffff:", "")) // a UDP socket does not know
+      if (transport === "tcp") found.add(to.address.replace("::ffff:", "")) // a UDP server does not see its own address
     }
   }
   return [...found].sort()
 }
 
-/** A rule or element that sends SCTP to this container. */
+/** Matches a rule or element that sends SCTP packets to this container. */
 export function sctpTo(pod: MappedPod): RegExp {
   return new RegExp(`^.*sctp.*${pod.ip.replaceAll(".", "\\.")}[ :]`, "m")
 }

@@ -6,7 +6,7 @@ import { inject } from "./trace.ts"
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 
-/** For every step of ADD, one way to make it fail, all on one host. `setUp` runs before the snapshot. */
+/** A breakage for each step of ADD, all on one host. `setUp` runs before the snapshot. */
 const breakages: {
   step: string
   setUp?: (lab: PortmapLab) => Promise<unknown>
@@ -62,7 +62,9 @@ testEach("when any step of ADD fails, it says so and everything is as before", a
   }
 })
 
-/** A bind mount in the host's own mount namespace: nothing else on the machine sees it. */
+/**
+ * Makes the setting read-only by a bind mount in the host's own mount namespace, so that the machine is not affected.
+ */
 async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
   const file = "/proc/sys/net/ipv4/conf/br-lab/route_localnet"
   await lab.host.exec("mount", ["--bind", file, file])
@@ -115,7 +117,7 @@ test("an ADD in which any message to the kernel fails has changed nothing, or su
     const output = await inject(pod, { verb: "ADD", name: "sendto", effect: "error=ENOBUFS", nth })
     if (!output) break
     if (output.exitCode === 0) {
-      expect(output.stderr).toMatch(/UDP conntrack entries|list attached containers/) // the mappings are in place
+      expect(output.stderr).toMatch(/UDP conntrack entries|list attached containers/) // the mappings exist
       await succeed(pod.unmap())
     }
     expectUnchanged(before, await takeSnapshot(lab.host))
@@ -135,7 +137,7 @@ testEach(
         expect(exitCode).toBe(0)
         expect(stdout === "" ? undefined : JSON.parse(stdout)).toEqual(verb === "ADD" ? pod.result : undefined)
         const calls = text.split("\n").filter((line) => /socket\(|execve\(|vfork\(/.test(line))
-        const start = expect.stringContaining("execve(") // strace's own start of the plugin
+        const start = expect.stringContaining("execve(") // the start of the plugin by strace
         const asked = expect.stringContaining("NETLINK_NETFILTER")
         expect(calls).toEqual(verb === "DEL" ? [start, asked] : [start])
       }

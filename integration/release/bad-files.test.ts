@@ -1,6 +1,6 @@
 /**
- * Incomplete files, files of another machine, changed files, and files of others: one clear error, no change, and the
- * old suite works.
+ * Tests incomplete and changed files, and files of another machine or program: the commands print one clear error,
+ * change nothing, and the old suite still works.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, open, readdir, readFile, rename, truncate, writeFile } from "node:fs/promises"
@@ -25,22 +25,22 @@ beforeAll(async () => {
   release = await madeFiles("upgrade")
   install = await Page.read("docs/install.md", "Install")
   upgrade = await Page.read("docs/install.md", "Upgrade")
-  // On a machine that has them not yet: no test is to wait for them.
+  // Create them before the tests, so that no test has to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")
 }, 1_800_000)
 afterAll(() => release[Symbol.asyncDispose]())
 
-/** The files that package managers list. */
+/** A command that prints the packages and diversions of the package managers. */
 const knownPackages =
   "dpkg-query --show; dpkg-divert --list; dpkg --audit; if command -v rpm >/dev/null; then rpm --query --all | sort; fi"
 
-/** A pod of the old suite stays attached, and another one is attached and detached. */
+/** Checks that the old suite works: one pod stays attached, and another is attached and detached. */
 async function expectWorks(host: FreshRoot, binDir: string): Promise<void> {
   await host.follow("cni check kept kept && cni add kept later && cni del kept later", { CNI_PATH: binDir })
 }
 
-/** Runs commands that must fail with a message, and checks that nothing has changed. */
+/** Runs commands that must fail with a message, and checks that they have changed nothing. */
 async function expectRefused(host: FreshRoot, commands: string, message: RegExp, binDir?: string): Promise<void> {
   const state = async () => [...(await host.files()), await host.follow(knownPackages)]
   const before = await state()
@@ -54,7 +54,7 @@ async function expectRefused(host: FreshRoot, commands: string, message: RegExp,
   if (binDir) await expectWorks(host, binDir)
 }
 
-/** A host with the old suite, by the commands of the page, and a pod. */
+/** Creates a host with the old suite, installed by the commands of the page, and a pod. */
 async function hostWith(way: "archive" | "deb" | "rpm", binDir: string): Promise<FreshRoot> {
   const host = await FreshRoot.create(await minimalDebian(...(way === "rpm" ? ["rpm", "dnf"] : [])), release.path)
   if (way === "rpm") await host.follow(rpmOfTheSystem)
@@ -69,7 +69,7 @@ async function hostWith(way: "archive" | "deb" | "rpm", binDir: string): Promise
   return host
 }
 
-/** A byte in the middle of a file becomes another one. */
+/** Changes a byte in the middle of a file. */
 const spoil = (file: string) => async (host: FreshRoot) => {
   await using handle = await open(host.file(`/root/${file}`), "r+")
   const { size } = await handle.stat()
@@ -77,13 +77,13 @@ const spoil = (file: string) => async (host: FreshRoot) => {
   await handle.write(Buffer.of((buffer[0] ?? 0) ^ 1), 0, 1, size >> 1)
 }
 
-/** An interrupted transfer leaves only the beginning of a file. */
+/** Cuts off the end of a file, as after an interrupted download. */
 const cut = (file: string, share: number) => async (host: FreshRoot) => {
   const { size } = Bun.file(host.file(`/root/${file}`))
   await truncate(host.file(`/root/${file}`), Math.floor(size * share))
 }
 
-/** The file of another machine has this one's name. */
+/** Replaces a file by that of another machine, with the same name. */
 const swap = (file: string, other: string) => (host: FreshRoot) =>
   cp(`${release.path}/${other}`, host.file(`/root/${file}`))
 

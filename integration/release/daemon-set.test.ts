@@ -12,12 +12,15 @@ import { builtPlugins, mustRun, TemporaryDirectory, waitFor } from "../lab/mod.t
 import { execInDaemon, runDaemon } from "./daemon-set.ts"
 import { age } from "./sample.ts"
 
-/** Debian's reference plugins, as kubeadm's package has them in the directory of the runtime. */
+/**
+ * The directory of Debian's Go plugins, which stand for those in the runtime's directory after an installation of
+ * kubeadm.
+ */
 const referencePlugins = "/usr/lib/cni"
 
 const isOfConfiguration = (word: string) => /^--(config|conf-dir|skip-status)\b/.test(word)
 
-/** The parts of an image, built for this machine. */
+/** Returns the files of the image, built for this machine. */
 async function builtFiles(): Promise<StagedFile[]> {
   const read = (kind: "plugin" | "tool", path: string) =>
     readFile(path).then((bytes): StagedFile => ({ kind, name: basename(path), mode: 0o755, bytes }))
@@ -27,7 +30,7 @@ async function builtFiles(): Promise<StagedFile[]> {
   ])
 }
 
-/** Imports the image of a suite into a node. Returns its name. */
+/** Imports an image of the suite into a node, and returns its name. */
 async function importImage(node: Containerd, version: string, files: readonly StagedFile[]): Promise<string> {
   await using directory = await TemporaryDirectory.create("cni-image")
   await makeImage(new Map([[targets.amd64, files]]), { directory: directory.path, age, version })
@@ -36,7 +39,7 @@ async function importImage(node: Containerd, version: string, files: readonly St
   return `localhost/cni-plugins:${version}`
 }
 
-/** Pods that come and go until it is stopped, with a published port each. */
+/** Creates and deletes pods with a published port until it is stopped. */
 class Churn {
   readonly errors: string[] = []
   pods = 0
@@ -68,7 +71,7 @@ class Churn {
 
 test("the DaemonSet takes the place of the reference plugins, is upgraded and rolled back while pods come and go, and goes", async () => {
   const files = await builtFiles()
-  // Behind what is loaded.
+  // Appended bytes tell the suites apart and are not loaded.
   const suite = (name: string) =>
     files.map((file) =>
       file.kind === "plugin" ? { ...file, bytes: Buffer.concat([file.bytes, Buffer.from(name)]) } : file,
@@ -78,7 +81,7 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   await host.exec("sh", ["-ec", `rm -rf ${binDir} && cp -a ${referencePlugins} ${binDir}`])
   const images = { a: await importImage(node, "a", suite("a")), b: await importImage(node, "b", suite("b")) }
   const { spec: whole } = (await readDaemonSet()).spec.template
-  // The agent has no API server here: the node keeps the configuration that it has.
+  // Without an API server the agent cannot run, so the node keeps its configuration.
   const spec = {
     ...whole,
     initContainers: whole.initContainers.map((one) => ({
@@ -90,11 +93,11 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   const isOf = async (name: string) =>
     (await readFile(host.file(join(binDir, "bridge")))).toString("latin1").endsWith(name)
 
-  // As systemd has the mounts of a node: a container sees those that are made later.
+  // systemd shares the mounts of a node, so a container sees later mounts too.
   await host.exec("sh", ["-ec", "mount --rbind /run/netns /run/netns && mount --make-rshared /run/netns"])
   const old = await node.runPod("old", { portMappings: [{ containerPort: 80, hostPort: 8080 }] })
 
-  // Without --adopt the installer ends with an error, and has changed nothing.
+  // Without --adopt the installer exits with an error and changes nothing.
   const [install] = spec.initContainers
   if (install === undefined) throw new Error("there is no init container")
   const careful = { ...spec, initContainers: [{ ...install, args: install.args.filter((word) => word !== "--adopt") }] }
@@ -118,12 +121,12 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
   expect(churn.errors).toEqual([])
 
   expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("old")
-  // The container that stays makes the published port again.
+  // The running container restores the published port.
   const late = await node.runPod("late", { portMappings: [{ containerPort: 80, hostPort: 8081 }] })
   await host.exec("nft", ["flush", "ruleset"])
   expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
-  // And a deleted bridge, with settings below /proc/sys, which no container but a privileged one may write at its usual
-  // place.
+  // It also restores a deleted bridge with settings in /proc/sys. At that path only a privileged container could write
+  // them.
   await host.exec("ip", ["link", "delete", "cni0"])
   await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
   expect(await askFromHost(host, "127.0.0.1", 8081)).toBe("late")
@@ -135,7 +138,7 @@ test("the DaemonSet takes the place of the reference plugins, is upgraded and ro
     exitCode: 0,
   })
   const uninstall = () => execInDaemon(node, third, "install", "--bin-dir", "/host/bin", "--uninstall")
-  expect((await uninstall()).exitCode).toBe(3) // a pod is attached
+  expect((await uninstall()).exitCode).toBe(3) // refused while a pod is attached
   expect(await isOf("a")).toBe(true)
   await node.removePod(old)
   expect(await uninstall()).toMatchObject({ exitCode: 0 })

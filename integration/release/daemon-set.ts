@@ -4,17 +4,20 @@ import type { Containerd } from "../interop/containerd.ts"
 import type { ContainerStatus } from "../interop/cri.ts"
 import { mustRun, waitFor } from "../lab/mod.ts"
 
-/** The place of a test node's volumes that are not directories of the host. */
+/** The directory for volumes of a test node that are not directories of the host. */
 const volumes = "/run/volumes"
 
-/** A pod of a DaemonSet that runs. */
+/** A running pod of a DaemonSet. */
 export interface Daemon {
   readonly podSandboxId: string
-  /** The container that stays. */
+  /** The ID of the container that stays, unlike the init containers. */
   readonly containerId: string
 }
 
-/** Runs a pod of a DaemonSet as kubelet does: its directories, the init containers in turn, then the one that stays. */
+/**
+ * Runs a pod of a DaemonSet as kubelet does: creates its directories, runs the init containers in sequence, then starts
+ * the other container.
+ */
 export async function runDaemon(containerd: Containerd, pod: PodSpec, image: string): Promise<Daemon> {
   for (const { name, hostPath, configMap } of pod.volumes) {
     if (hostPath?.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])
@@ -54,7 +57,7 @@ export async function runDaemon(containerd: Containerd, pod: PodSpec, image: str
   return { podSandboxId, containerId }
 }
 
-/** Runs the tool in the container that stays, like `kubectl exec ds/cni-plugins -- /opt/cni/bin/cni …`. */
+/** Runs the tool in the running container, like `kubectl exec ds/cni-plugins -- /opt/cni/bin/cni …`. */
 export async function execInDaemon(containerd: Containerd, { containerId }: Daemon, ...words: string[]) {
   using cri = containerd.connect()
   const { stdout, stderr, exitCode } = await cri.call("ExecSync", { containerId, cmd: ["/opt/cni/bin/cni", ...words] })

@@ -2,8 +2,8 @@ import { mkdir } from "node:fs/promises"
 import { mustRun, type Output, programEnv, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 /**
- * This machine's Debian as it is installed, with room for changes that go with it: its packages, not its processes,
- * network and /run. `shared` is seen in it as /mnt.
+ * Runs a script in a copy of this machine's Debian, which is deleted afterward. The copy has the same packages, but its
+ * own processes, network and /run. `shared` is mounted at /mnt.
  */
 export async function runInDebian(script: string, shared: string): Promise<Output> {
   await using scratch = await TemporaryDirectory.create("cni-debian")
@@ -24,7 +24,7 @@ exec chroot . /bin/sh -ec "$1"`
   return await runProgram([...isolated, "sh", "-ec", steps, "sh", script], { env })
 }
 
-/** A root that contains only a package's files. */
+/** Creates a root directory for the files of a package. */
 export async function emptyRoot(): Promise<TemporaryDirectory> {
   const root = await TemporaryDirectory.create("cni-root")
   await mkdir(root.join("var/lib/rpm"), { recursive: true })

@@ -15,12 +15,12 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** The packages of a node besides Debian's minimal base: to fetch files, and to use network namespaces. */
+/** The packages of a node in addition to Debian's minimal base, for downloads and for network namespaces. */
 const onEachNode = ["ca-certificates", "curl", "iproute2", "iputils-ping"]
 
 /**
- * A minimal Debian with some packages more, which debootstrap makes once for this machine: its directory, which is not
- * to be changed.
+ * Returns the directory of a minimal Debian with some more packages. debootstrap creates it once for this machine. It
+ * must not be changed.
  */
 export function minimalDebian(...packages: readonly string[]): Promise<string> {
   const all = [...onEachNode, ...packages]
@@ -37,7 +37,7 @@ export function minimalDebian(...packages: readonly string[]): Promise<string> {
   })
 }
 
-/** Registers the shell of a Debian with rpm, because packages require it. */
+/** A script that registers the shell of a Debian with rpm, because packages require it. */
 export const rpmOfTheSystem = `
 cat >/tmp/system.spec <<'END'
 Name: system
@@ -55,8 +55,8 @@ rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
 rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
 
 /**
- * Creates the root of a host: a layer of memory above an unchanged directory. $1 is that directory, $2 an empty one, $3
- * is mounted at /mnt.
+ * A script that creates the root of a host: an overlay in memory above an unchanged directory. $1 is that directory, $2
+ * an empty directory, and $3 is mounted at /mnt.
  */
 const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"
@@ -73,8 +73,9 @@ mount -t tmpfs -o mode=755 cni-test run
 exec chroot . /bin/sh -c 'cd; >/run/is-ready; trap : CHLD; while :; do sleep infinity & wait; done'`
 
 /**
- * A host with its own root file system, processes and network, for following the commands of a page. All changes are
- * deleted with the host. Needs root.
+ * A host with its own root file system, processes and network, for tests that follow the commands of a page. All
+ * changes are deleted with the host. Needs root.
+ *
  * @example
  * await using host = await FreshRoot.create(await minimalDebian(), release.path)
  * await host.follow("apt-get install /mnt/cni-plugins_0.1.0-1_amd64.deb")
@@ -82,7 +83,7 @@ exec chroot . /bin/sh -c 'cd; >/run/is-ready; trap : CHLD; while :; do sleep inf
 export class FreshRoot extends Namespace implements AsyncDisposable {
   readonly #host: HostNamespace
   readonly #scratch: TemporaryDirectory
-  /** Process 1 of the host, with its process ID on the machine. */
+  /** The process ID, on the machine, of the host's process 1. */
   readonly #init: number
 
   private constructor(host: HostNamespace, scratch: TemporaryDirectory, init: number) {
@@ -92,7 +93,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     this.#init = init
   }
 
-  /** Creates a host with the files of `base`; "/" is this machine. `shared` is mounted in it at /mnt. */
+  /** Creates a host with the files of `base`, which is "/" for those of this machine. `shared` is mounted at /mnt. */
   static async create(base: string, shared: string): Promise<FreshRoot> {
     const host = await HostNamespace.create("fresh")
     const scratch = await TemporaryDirectory.create("cni-fresh")
@@ -108,7 +109,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     }
   }
 
-  /** The path under which the test sees a file of the host. */
+  /** Returns the path under which this process reaches a file of the host. */
   file(path: string): string {
     return `/proc/${this.#init}/root${path}`
   }
@@ -119,15 +120,15 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 
   /**
-   * Runs commands in bash in /root, as a user who pastes them and answers yes to every question; stops at the first
-   * failure. Returns the outcome. `variables` are those that the page tells the user to set.
+   * Runs commands in bash in /root, like a user who pastes them and answers yes to every question. Stops at the first
+   * failure. Returns the output. `variables` are those that the page tells the user to set.
    */
   tryFollow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<Output> {
     const env = { ...programEnv, HOME: "/root", TERM: "dumb", ...variables }
     return runProgram(this.commandLine(["bash", "-ec", `cd /root\n${commands}`]), { env, input: "y\n" })
   }
 
-  /** Runs commands that must succeed, and returns their output. Throws with their output. */
+  /** Runs commands and returns their output. Throws their output if they fail. */
   async follow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<string> {
     const { exitCode, stdout, stderr } = await this.tryFollow(commands, variables)
     if (exitCode !== 0) throw new Error(`Exit code ${exitCode} of\n${commands}\n${stdout}\n${stderr}`)
@@ -135,8 +136,8 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 
   /**
-   * The files of the root with their sums and modes, without those of package managers, logs and caches, and of /root,
-   * which holds downloads.
+   * Returns the files of the root with checksums and modes. Omits those of package managers, logs and caches, and
+   * /root, which contains downloads.
    */
   async files(): Promise<string[]> {
     const passed = [
@@ -156,13 +157,13 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    process.kill(this.#init, "SIGKILL") // the kernel ends the rest of the tree
+    process.kill(this.#init, "SIGKILL") // the kernel kills the rest of the process tree
     await this.#host[Symbol.asyncDispose]()
     await this.#scratch[Symbol.asyncDispose]()
   }
 }
 
-/** Waits until process 1 runs and has changed its root. */
+/** Waits until process 1 runs in its new root, and returns its process ID. */
 function findInit(host: HostNamespace): Promise<number> {
   return waitFor(async () => {
     for (const pid of await namespacePids(host.name)) {

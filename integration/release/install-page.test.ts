@@ -1,4 +1,4 @@
-/** The section "Install" of docs/install.md, followed literally by a user who pastes its commands. */
+/** Follows the section "Install" of docs/install.md literally, like a user who pastes its commands. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -15,7 +15,7 @@ let page: Page
 beforeAll(async () => {
   release = await madeFiles("release")
   page = await Page.read("docs/install.md", "Install")
-  // On a machine that has them not yet: no test is to wait for them.
+  // Create them before the tests, so that no test has to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")
 }, 1_800_000)
@@ -23,12 +23,12 @@ afterAll(() => release[Symbol.asyncDispose]())
 
 const archive = `cni-plugins-linux-amd64-v${version}.tgz`
 
-/** Fetches a file with the page's command; a directory replaces the release's URL. */
+/** Downloads a file with the page's command. A directory replaces the URL of the release. */
 function fetchFile(host: FreshRoot, file: string): Promise<string> {
   return host.follow(page.commands("download"), { RELEASE: "file:///mnt", FILE: file })
 }
 
-/** Attaches a namespace with the page's commands, and detaches it. The ping is one of the commands. */
+/** Attaches and detaches a namespace with the page's commands, which include a ping. */
 async function tryOut(host: FreshRoot, binDir: string): Promise<void> {
   const variables = { CNI_PATH: binDir }
   expect(await host.follow(page.commands("try"), variables)).toContain("1 received")
@@ -67,7 +67,7 @@ test("the .deb: a namespace is attached; after the removal nothing is left", asy
   await host.follow(page.commands("deb"))
   expect(await binDirOf(host, "/usr/lib/cni")).toEqual(samplePlugins)
   await tryOut(host, "/usr/lib/cni")
-  expect(await host.follow("ls /opt")).toBe("") // unless it is asked for
+  expect(await host.follow("ls /opt")).toBe("") // only with the next commands
   await host.follow(page.commands("copy"))
   await tryOut(host, "/opt/cni/bin")
   await host.follow(`rm -r /opt/cni\n${page.commands("deb-remove")}`)
@@ -112,7 +112,7 @@ test("the system extension is merged and goes; where the kernel has no squashfs 
   const file = `cni-plugins-${version}-x86-64.raw`
   await fetchFile(host, file)
   await host.follow("rm -f /usr/lib/cni/*; mkdir -p /run/systemd")
-  // A kernel without loop devices or squashfs merges a directory of the same name and content.
+  // A kernel without loop devices or squashfs merges a directory with the same name and content.
   const mounts =
     (await host.tryFollow(`mkdir /tmp/try && mount -o loop,ro ${file} /tmp/try && umount /tmp/try`)).exitCode === 0
   const merge = page.commands("extension")
@@ -158,7 +158,7 @@ test("the image goes into a registry, for both machines in one index", async () 
   expect(manifests.map(({ platform }) => platform.architecture)).toEqual(["amd64", "arm64"])
 })
 
-/** A registry without TLS, and skopeo's configuration that allows it. */
+/** A script with a registry without TLS, and skopeo's configuration that allows it. */
 const registryOfTheHost = `
 mkdir -p /etc/containers/registries.conf.d
 printf '[[registry]]\nlocation = "127.0.0.1:5000"\ninsecure = true\n' >/etc/containers/registries.conf.d/test.conf
@@ -179,7 +179,7 @@ test("kubespray's variables name each archive, with the sum of its bytes; the ar
   })
   const entries = (await host.follow(`tar --list --file ${archive}`)).trim().split("\n")
   for (const name of pluginNames) expect(entries).toContain(name)
-  expect(entries.filter((entry) => entry.endsWith("/"))).toEqual([]) // its directory keeps its owner and its mode
+  expect(entries.filter((entry) => entry.endsWith("/"))).toEqual([]) // its directory keeps owner and mode
 })
 
 test("the plugins of nerdctl-full are replaced, and given back", async () => {

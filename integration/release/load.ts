@@ -2,10 +2,10 @@ import { readFile } from "node:fs/promises"
 import { waitFor } from "../lab/mod.ts"
 import type { FreshRoot } from "./fresh-root.ts"
 
-/** Namespaces that come and go at a time. */
+/** The names of the parallel sequences of namespaces. */
 const lanes = ["a", "b", "c"]
 
-/** The network of the load, which has masquerade rules for each container. */
+/** The network of the namespaces. It has masquerading rules for each container. */
 const network = {
   cniVersion: "1.0.0", // Debian's Go plugins support it too
   name: "load",
@@ -16,8 +16,8 @@ const network = {
 }
 
 /**
- * Runs ADD and DEL by a plugin's path, as a runtime does, until /run/stop exists. $1 is the lane, $2 the directory of
- * plugins.
+ * A script that runs ADD and DEL of a plugin, like a runtime, until /run/stop exists. $1 is the name of the sequence,
+ * $2 the directory of the plugins.
  */
 const lane = `
 export CNI_PATH=$2 CNI_IFNAME=eth0 CNI_NETNS=/run/netns/load-$1
@@ -35,7 +35,8 @@ ip netns delete load-$1
 touch /run/ended-$1`
 
 /**
- * Namespaces that are attached and detached, one after the other in each of three lanes, while plugins are replaced.
+ * Attaches and detaches namespaces in three parallel sequences while plugins are replaced.
+ *
  * @example
  * const load = await Load.start(host, "/usr/lib/cni", { ipMasq: true })
  * await host.follow("apt-get install …")
@@ -49,7 +50,7 @@ export class Load {
     this.#host = host
   }
 
-  /** Starts it with the plugins of a directory; `keys` are further ones of the network's configuration. */
+  /** Starts with the plugins of a directory. `keys` are added to the network's configuration. */
   static async start(host: FreshRoot, binDir: string, keys: object = {}): Promise<Load> {
     await Bun.write(host.file("/run/load.json"), JSON.stringify({ ...network, ...keys }))
     await Bun.write(host.file("/run/lane"), lane)
@@ -60,7 +61,7 @@ export class Load {
     return load
   }
 
-  /** Waits until each lane has had two more pods: at least one of them started and ended after the call. */
+  /** Waits until each sequence has completed two more pods, so that at least one started and ended after the call. */
   async goOn(): Promise<void> {
     const pods = () => Promise.all(lanes.map(async (name) => Number(await this.#read(`pods-${name}`))))
     const before = await pods()
@@ -70,7 +71,7 @@ export class Load {
     )
   }
 
-  /** Ends it, and returns the failures: the first lines of each lane. */
+  /** Stops all sequences. Returns the failures: the first lines of each sequence. */
   async stop(): Promise<string[]> {
     await Bun.write(this.#host.file("/run/stop"), "")
     await waitFor(

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { readDaemonSet, readDeployment } from "../deploy/manifests.ts"
 import { Schemas } from "./schemas.ts"
 
-/** The oldest and the newest version of Kubernetes that the manifests are checked for. */
+/** The oldest and the newest version of Kubernetes for which the manifests are checked. */
 const versions = ["1.29.0", "1.37.0"]
 
 test.each(versions)(

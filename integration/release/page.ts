@@ -2,9 +2,10 @@ import { join } from "node:path"
 import { root } from "../../scripts/engine.ts"
 
 /**
- * The commands of a section of a page, in fences that begin with "```sh NAME" or "```sh". Those without a name have
- * that of the headline above them. A page's test ends with a look at what is unread: a command that is new, or a name
- * that was changed.
+ * The commands in a section of a page. They are in code blocks that begin with "```sh NAME" or "```sh". A block without
+ * a name gets the headline above it as its name. At the end a test checks that it has used all blocks, and so notices
+ * new or renamed ones.
+ *
  * @example
  * const page = await Page.read("docs/install.md", "Install")
  * await host.follow(page.commands("archive"))
@@ -19,8 +20,8 @@ export class Page {
   }
 
   /**
-   * Reads the section of a page, by its path in this project and the section's headline. Throws when two fences have
-   * one name.
+   * Reads a section of a page. `path` is relative to the project, and `headline` is that of the section. Throws if two
+   * blocks have the same name.
    */
   static async read(path: string, headline: string): Promise<Page> {
     const text = await Bun.file(join(root, path)).text()
@@ -29,7 +30,7 @@ export class Page {
     return Page.of(section)
   }
 
-  /** Reads the text of a page. */
+  /** Reads the text of a section. */
   static of(text: string): Page {
     const fences = new Map<string, string>()
     let headline = ""
@@ -44,7 +45,7 @@ export class Page {
     return new Page(fences)
   }
 
-  /** Returns the commands of a fence, unchanged. Throws if there is no fence of this name. */
+  /** Returns the commands of a block, unchanged. Throws if no block has this name. */
   commands(name: string): string {
     const commands = this.#fences.get(name)
     if (commands === undefined) throw new Error(`The page has no fence "sh ${name}"`)
@@ -52,7 +53,7 @@ export class Page {
     return commands
   }
 
-  /** The names of the fences that were never requested. */
+  /** Returns the names of the blocks that were never requested. */
   unread(): string[] {
     return [...this.#fences.keys()].filter((name) => !this.#read.has(name))
   }

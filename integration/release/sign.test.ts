@@ -12,7 +12,7 @@ const releaser = "releaser@example.org"
 const commit = "0123456789abcdef0123456789abcdef01234567"
 let directory: TemporaryDirectory
 
-/** Two files, their statements, and a temporary key whose public half is in `allowed_signers`. */
+/** Creates two files, their statements, and a temporary key whose public half is in `allowed_signers`. */
 beforeAll(async () => {
   directory = await TemporaryDirectory.create("cni-signed")
   for (const name of ["one", "two"]) await writeFile(directory.join(name), name)
@@ -30,7 +30,7 @@ beforeAll(async () => {
 })
 afterAll(() => directory[Symbol.asyncDispose]())
 
-/** Runs the lines of the page on a copy of the directory that was changed. */
+/** Runs the commands of the page on a copy of the directory after `change`. */
 async function verify(change: (copy: TemporaryDirectory) => Promise<unknown>) {
   await using copy = await TemporaryDirectory.create("cni-verified")
   await cp(directory.path, copy.path, { recursive: true })

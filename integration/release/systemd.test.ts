@@ -1,4 +1,4 @@
-/** The units under a real systemd, which is process 1 of its own namespaces. */
+/** Tests the units with a real systemd, which is process 1 in its own namespaces. */
 import { expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,4 +1,4 @@
-/** The units of packages, as systemd itself reads them. */
+/** Tests the units in the packages with systemd's own tools. */
 import { expect, test } from "bun:test"
 import { readFileSync } from "node:fs"
 import { readdir, readFile } from "node:fs/promises"
@@ -38,7 +38,7 @@ test("the listener starts behind the firewalls, and goes on when they stop; all 
   const listener = await read("cni-reconcile.service")
   for (const name of ["firewalld.service", "nftables.service"])
     expect(/^After=(.+)$/m.exec(listener)?.[1]).toContain(name)
-  expect(listener).not.toMatch(/^(PartOf|BindsTo|Requires)=/m) // it hears of their restarts itself
+  expect(listener).not.toMatch(/^(PartOf|BindsTo|Requires)=/m) // the listener notices restarts of firewalld itself
   for (const name of ["cni-reconcile.service", "cni-gc.service", "cni-metrics.service"]) {
     const unit = await read(name)
     expect(/^SystemCallFilter=(.+)$/m.exec(unit)?.[1]?.split(" ")).toContain("@system-service")

@@ -1,4 +1,4 @@
-/** The upgrades of docs/install.md, followed literally while pods are added and deleted. */
+/** Follows the upgrades of docs/install.md literally while pods are added and deleted. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readFile } from "node:fs/promises"
 import { version } from "../../package.json"
@@ -11,14 +11,14 @@ let release: Made
 let page: Page
 let install: Page
 
-/** Versions as the page names them. */
+/** The versions, by the page's names. */
 const versions = { OLD: version, NEW: laterVersion }
 
 beforeAll(async () => {
   release = await madeFiles("upgrade")
   page = await Page.read("docs/install.md", "Upgrade")
   install = await Page.read("docs/install.md", "Install")
-  // On a machine that has them not yet: no test is to wait for them.
+  // Create them before the tests, so that no test has to wait for them.
   await minimalDebian()
   await minimalDebian("rpm", "dnf")
 }, 1_800_000)
@@ -37,7 +37,7 @@ const ways = [
   },
 ] as const
 
-/** Whether a directory contains the later version's plugin. */
+/** Reports whether a directory contains the plugin of the later version. */
 async function isNew(host: FreshRoot, binDir: string): Promise<boolean> {
   return (await readFile(host.file(`${binDir}/bridge`))).toString("latin1").endsWith(versions.NEW)
 }
@@ -73,7 +73,7 @@ test.each(ways)(
   600_000,
 )
 
-/** A pod that exists during the whole upgrade. */
+/** A script that attaches a pod which exists during the whole upgrade. */
 const kept = `
 mkdir --parents /etc/cni/net.d
 cat >/etc/cni/net.d/90-kept.conflist <<'END'

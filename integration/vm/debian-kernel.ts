@@ -5,12 +5,12 @@ import { execa } from "execa"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 import type { KernelFiles } from "./kernel.ts"
 
-/** The cache of kernels between runs. It is outside of the checkout, which only contains project files. */
+/** The cache of kernels between runs. It is outside the checkout, which contains only project files. */
 const cache = "/var/cache/cni-plugins-vm"
 
 /**
- * Returns Debian's stock kernel, downloaded and unpacked but not installed: a download of 70 MB, unpacked to 400 MB.
- * The cache directory has the name of the package and its version, and stays until a newer one exists.
+ * Returns Debian's stock kernel, which is downloaded (70 MB) and unpacked (400 MB), but not installed. The cache
+ * directory is named after the package and its version, and stays until a newer version exists.
  */
 export async function debianKernel(): Promise<KernelFiles> {
   const name = await packageName()
@@ -23,7 +23,7 @@ export async function debianKernel(): Promise<KernelFiles> {
   return { image: join(directory, `boot/vmlinuz-${release}`), modules: join(directory, "lib/modules", release) }
 }
 
-/** Returns the newest kernel's package, like `linux-image-6.1.0-56-amd64`. */
+/** Returns the name of the newest kernel's package, like `linux-image-6.1.0-56-amd64`. */
 async function packageName(): Promise<string> {
   const { stdout } = await mustRun(["apt-cache", "depends", "linux-image-amd64"])
   const name = /Depends: (linux-image-\S+)/.exec(stdout)?.[1]
@@ -31,7 +31,7 @@ async function packageName(): Promise<string> {
   return name
 }
 
-/** Downloads and unpacks a package. The directory appears complete. Deletes those of older kernels. */
+/** Downloads and unpacks a package. The directory exists only when it is complete. Deletes those of older kernels. */
 async function download(name: string, directory: string): Promise<void> {
   console.log(`Downloading ${name} to ${directory}`)
   await mkdir(cache, { recursive: true })

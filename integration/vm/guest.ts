@@ -1,5 +1,5 @@
 /**
- * Runs the tests inside a machine, and leaves the verdict in the reports directory.
+ * Runs the tests inside a machine, and writes the results to the reports directory.
  *
  *   bun integration/vm/guest.ts DIRECTORY
  */
@@ -8,7 +8,7 @@ import { execa } from "execa"
 import { allFeatures, hasFeature, leftOutTests } from "../lab/mod.ts"
 import { inReports, type Job, type Outcome, type Run, type Verdict } from "./job.ts"
 
-/** The timeout of a test without emulation. */
+/** The timeout of a test without emulation, in milliseconds. */
 const testMs = 30_000
 
 async function runTests(

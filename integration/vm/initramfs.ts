@@ -3,7 +3,7 @@ import { basename, join } from "node:path"
 import { execa } from "execa"
 import { moduleFiles } from "./modules.ts"
 
-/** The settings of `init.sh`. */
+/** The settings that `init.sh` reads. */
 export interface Settings {
   readonly share: string
   readonly reports: string
@@ -12,8 +12,8 @@ export interface Settings {
 }
 
 /**
- * Creates an initial RAM disk in the empty directory `scratch` and returns its path: busybox, `init.sh`, its settings,
- * and its modules. It is not compressed, because an emulated machine decompresses slowly.
+ * Creates an initial RAM disk in the empty directory `scratch`, and returns its path. It contains busybox, `init.sh`,
+ * its settings and its modules. It is not compressed, because an emulated machine decompresses slowly.
  */
 export async function makeInitramfs(scratch: string, settings: Settings, modules: readonly string[]): Promise<string> {
   const root = join(scratch, "root")
@@ -35,7 +35,7 @@ export async function makeInitramfs(scratch: string, settings: Settings, modules
   return archive
 }
 
-/** Quotes a value for a shell. */
+/** Quotes a word for a shell. */
 function quote(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`
 }

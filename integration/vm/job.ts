@@ -1,15 +1,15 @@
 import { join } from "node:path"
 import type { Feature, LeftOut } from "../lab/mod.ts"
 
-/** The job of a machine: a sequence of `bun test` runs. It is written to the reports directory before the start. */
+/** The work of a machine: `bun test` runs in sequence. It is written to the reports directory before the start. */
 export interface Job {
   readonly runs: readonly Run[]
   readonly patience: number
-  /** Environment variables of the tests, in addition to the machine's own. */
+  /** Environment variables for the tests, in addition to those of the machine. */
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** One `bun test`. */
+/** One run of `bun test`. */
 export interface Run {
   readonly title: string
   readonly files: readonly string[]
@@ -19,28 +19,28 @@ export interface Run {
   readonly isAfterReboot?: boolean
 }
 
-/** The machine's verdict, written after all runs. Without it the machine died. */
+/** The machine's results, written after all runs. If they are missing, the machine has died. */
 export interface Verdict {
-  /** The features of its kernel. */
+  /** The features of the machine's kernel. */
   readonly features: readonly Feature[]
-  /** One for each run. */
+  /** The result of each run. */
   readonly outcomes: readonly Outcome[]
 }
 
-/** The outcome of a run. */
+/** The result of a run. */
 export interface Outcome {
-  /** `null` after a signal. */
+  /** The exit code of `bun test`, or `null` if a signal ended it. */
   readonly exitCode: number | null
   /** Whether the pattern selected no test, which `bun test` reports as a failure. */
   readonly isEmpty: boolean
   readonly leftOut: readonly LeftOut[]
 }
 
-/** The paths in the directory that the machine shares with the outside. */
+/** Returns the paths in the directory that the machine shares with the outer machine. */
 export const inReports = (directory: string) => ({
   job: join(directory, "job.json"),
   verdict: join(directory, "verdict.json"),
-  /** The figures of fault tests: one JSON object per line. */
+  /** The results of fault tests, one JSON object on each line. */
   figures: join(directory, "figures.jsonl"),
   junit: (run: number) => join(directory, `${run}.xml`),
 })

@@ -19,7 +19,7 @@ function tests(...states: TestCase["state"][]): TestCase[] {
   return states.map((state) => ({ titles: [`a ${state} test`], file: "a.test.ts", state }))
 }
 
-/** The failures of a machine, given the special results of its two runs. */
+/** Returns the failures of a machine with these results of its two runs. */
 function failuresOf(first: Partial<Outcome>, second: Partial<Outcome>, reports = [tests("passed"), tests("passed")]) {
   const outcomes = [
     { ...ended, ...first },

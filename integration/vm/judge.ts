@@ -3,27 +3,27 @@ import { allFeatures, type Feature, type LeftOut, leftOutLine } from "../lab/mod
 import type { Job, Outcome, Run, Verdict } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** The output of a machine: the verdict, and the report of each `bun test` run that has one. */
+/** The output of a machine: its results, and the report of each `bun test` run that wrote one. */
 export interface Results {
   readonly verdict: Verdict
   readonly reports: readonly (readonly TestCase[] | undefined)[]
-  /** The figures that tests reported, as rows of a table. */
+  /** The results of fault tests, as rows of a table. */
   readonly figures?: readonly string[]
 }
 
-/** The judgement of a machine. */
+/** The evaluation of a machine's results. */
 export interface Judgement {
   /** The titles of the tests that passed. */
   readonly passed: readonly string[]
   /** The skipped tests that this kernel cannot run, as expected. */
   readonly leftOut: readonly LeftOut[]
-  /** The reasons why the machine failed, one sentence each. Empty for success. */
+  /** The reasons why the machine failed, one sentence each. Empty if it succeeded. */
   readonly failures: readonly string[]
 }
 
 /**
- * Judges a machine from outside. It fails if it died, a test failed or was skipped, nothing passed, its kernel differs
- * from its description, or a test was skipped for a feature that the kernel should have.
+ * Evaluates the results of a machine. It fails if it died, a test failed or was skipped, no test passed, its kernel
+ * differs from its description, or a test was skipped because of a feature that the kernel should have.
  */
 export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
   if (results === undefined) return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }
@@ -51,14 +51,14 @@ function featureFailures(lacks: readonly Feature[], found: readonly Feature[]): 
 }
 
 function runFailures(run: Run, outcome: Outcome | undefined, report: readonly TestCase[] = []): string[] {
-  const isSelected = run.pattern !== undefined // tests outside of the pattern are reported as skipped
+  const isSelected = run.pattern !== undefined // `bun test` reports tests that do not match the pattern as skipped
   const bad = report.filter(({ state }) => state === "failed" || (state === "skipped" && !isSelected))
   if (bad.length > 0) return bad.map((test) => `${test.file}: ${titleOf(test)}: ${test.state}`)
   if (outcome?.exitCode === 0 || outcome?.isEmpty) return []
   return [`${run.title}: ended with ${outcome?.exitCode ?? "a signal"}`]
 }
 
-/** Returns the title of a test without its groups, as `testWith` set it. */
+/** Returns the title of a test without those of its groups, as `testWith` set it. */
 function titleOf({ titles }: TestCase): string {
   return titles.at(-1) ?? ""
 }

@@ -10,9 +10,9 @@ import type { Kernel } from "./kernel.ts"
 const checkout = join(import.meta.dir, "../..")
 
 /**
- * Starts a machine on this machine's read-only root file system, and gives it a job. Shows its console with the
- * kernel's title on each line, because other machines may run in parallel. Reboots it with the same disk for runs after
- * a reboot. Returns its results, or undefined if it ended without a verdict or exceeded its time limit.
+ * Starts a machine on this machine's read-only root file system and gives it a job. Shows its console with the kernel's
+ * title on each line, because machines may run in parallel. Reboots it with the same disk for runs after a reboot.
+ * Returns its results, or undefined if it ended without results or exceeded its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm-disk")
@@ -33,14 +33,14 @@ export async function runMachine(kernel: Kernel, job: Job): Promise<Results | un
   return all
 }
 
-/** Creates the sparse image of a disk with an empty ext4. */
+/** Creates the sparse image of a disk with an empty ext4 file system. */
 async function makeDisk(path: string): Promise<string> {
   await execa("truncate", ["--size=64M", path])
   await execa("mkfs.ext4", ["-q", "-F", path], { env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" } })
   return path
 }
 
-/** Starts a machine once, until its power-off. */
+/** Starts a machine once, and waits until it powers off. */
 async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm")
   await using reports = await TemporaryDirectory.create("cni-vm-reports")
@@ -59,7 +59,7 @@ async function bootMachine(kernel: Kernel, job: Job, disk: string): Promise<Resu
   return { verdict: (await Bun.file(paths.verdict).json()) as Verdict, reports: await Promise.all(found), figures }
 }
 
-/** Runs a machine. Kills it at the time limit, and when this process ends. */
+/** Runs a machine. Kills it at the time limit, or when this process ends. */
 async function runToItsEnd(command: readonly string[], timeout: number, show: (line: string) => void): Promise<void> {
   // biome-ignore lint/correctness/useYield: `show` receives each line, and no line is yielded
   const toShow = function* (line: unknown) {

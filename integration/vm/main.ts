@@ -1,12 +1,11 @@
 /**
- * Runs integration tests on kernels that are not this machine's, each in a virtual machine on this machine's own root
+ * Runs integration tests on kernels other than this machine's, each in a virtual machine on this machine's own root
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
- *   npm run test:vm                          on all of them
- *   npm run test:vm -- --sample              the same; cases that plugins share run for some of them
- *   bun integration/vm/main.ts qemu|uml      on one; also uml-without-ipv6, and qemu-without-ipv6, of which the first has a part
- *   bun integration/vm/main.ts uml --faults killed
- *                                            on one, the long form of `integration/faults/killed*`
+ *   npm run test:vm                                  on all kernels
+ *   npm run test:vm -- --sample                      the same; cases that plugins share run for some of them
+ *   bun integration/vm/main.ts qemu|uml              on one kernel; also uml-without-ipv6 and qemu-without-ipv6
+ *   bun integration/vm/main.ts uml --faults killed   the long form of `integration/faults/killed*` on one kernel
  *
  * A test that this machine's kernel cannot run must pass in one of the machines. Ends with `N passed, N failed`.
  */
@@ -25,16 +24,16 @@ const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
 
-/** The number of parallel machines. Each uses a processor, and CI runs tests at the same time. */
+/** The number of machines that run at the same time. Each uses a processor, and CI runs other tests meanwhile. */
 const AT_ONCE = 2
 
-/** Returns the tests that this machine's kernel cannot run. Runs no test for it. */
+/** Returns the tests that this machine's kernel cannot run. Does not run tests to find them. */
 async function leftOutHere(files: TestFiles, kinds: Readonly<Record<string, string>>): Promise<LeftOut[]> {
   const paths = featureFiles(files, allFeatures).map((name) => join(import.meta.dir, "..", name))
   if (paths.length === 0) return []
   const list = [process.execPath, "test", "--test-name-pattern=(?!)", ...paths]
   const { stdout, stderr } = await runProgram(list, { env: { ...programEnv, ...kinds } })
-  const hasRunNone = /matched 0 tests|^Ran 0 tests /m.test(stderr) // the latter if all are skipped
+  const hasRunNone = /matched 0 tests|^Ran 0 tests /m.test(stderr) // the second text if all tests are skipped
   if (!hasRunNone) throw new Error(`Cannot list the tests that are left out here: ${stderr}`)
   return leftOutTests(stdout)
 }
@@ -48,7 +47,7 @@ function show(title: string, { passed, leftOut, failures }: Judgement): void {
 /** The variables that select the extent of a long form; see docs/develop/testing.md. */
 const choices = ["CNI_TEST_SEED", "CNI_FAULTS_ROUNDS", "CNI_FAULTS_SHARE"]
 
-/** Returns the environment variables of a long form for a machine. */
+/** Returns the environment variables for the long form of a test in a machine. */
 function longEnv(): Record<string, string> {
   const chosen = choices.map((name) => [name, process.env[name]]).filter(([, value]) => value !== undefined)
   return { ...Object.fromEntries(chosen), CNI_FAULTS: "long", CNI_FAULTS_FIGURES: inReports("/run/reports").figures }
@@ -56,7 +55,7 @@ function longEnv(): Record<string, string> {
 
 /**
  * Runs machines in parallel. Returns the numbers of passed tests and of failures. With `faults`, runs the long form of
- * the fault tests whose name begins with it.
+ * the fault tests whose names begin with this word.
  */
 async function runMachines(
   names: readonly KernelName[],
@@ -71,12 +70,12 @@ async function runMachines(
   const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
   const isComplete = names.length === kernelNames.length && word === undefined
   const whole = isComplete ? {} : { only: undefined }
-  // Features that other machines show are left to them, whether they run or not.
+  // Other machines run the tests for which their kernels exist, even if those machines are not started now.
   const planned = kernelNames.map((name): Kernel => ({ ...kernels[name], ...whole, ...long }))
   const jobs = planJobs(planned, files, missing).filter((_, at) => names.some((name) => name === kernelNames[at]))
   const env = { ...kinds, ...(word !== undefined && longEnv()) }
   const results: Awaited<ReturnType<typeof runMachine>>[] = []
-  const waiting = jobs.entries() // shared: the next machine starts when one ends
+  const waiting = jobs.entries() // shared by all loops: a new machine starts when one ends
   const runSome = async () => {
     for (const [at, { kernel, job }] of waiting) results[at] = await runMachine(kernel, { ...job, env })
   }

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { loadOrder } from "./modules.ts"
 
-// As depmod(8) of Debian 12 writes modules.dep: what is needed first is last.
+// The format of modules.dep from depmod(8) of Debian 12: the module to load first is last.
 const dependencies = `kernel/net/9p/9pnet.ko:
 kernel/net/9p/9pnet_virtio.ko: kernel/net/9p/9pnet.ko kernel/drivers/virtio/virtio.ko kernel/drivers/virtio/virtio_ring.ko
 kernel/fs/9p/9p.ko: kernel/net/9p/9pnet.ko kernel/fs/fscache/fscache.ko kernel/fs/netfs/netfs.ko

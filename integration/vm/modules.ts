@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 
 /**
- * Returns the files of modules and their dependencies in load order, like `modprobe --show-depends`. `directory` is
+ * Returns the files of modules and of their dependencies in load order, like `modprobe --show-depends`. `directory` is
  * `/lib/modules/RELEASE`. Built-in modules have no file.
  */
 export async function moduleFiles(directory: string, names: readonly string[]): Promise<string[]> {
@@ -12,7 +12,7 @@ export async function moduleFiles(directory: string, names: readonly string[]): 
 }
 
 /**
- * Returns the load order. `dependencies` has a line `FILE: FILE FILE …` for each module, with the first module to load
+ * Returns the load order. `dependencies` has a line `FILE: FILE FILE …` for each module, with the module to load first
  * at the end; see depmod(8).
  */
 export function loadOrder(names: readonly string[], dependencies: string, builtIn: string): string[] {

@@ -3,10 +3,10 @@ import { type Feature, neededByPlugins, titlesWith, titlesWithAll } from "../lab
 import type { Job } from "./job.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** The integration tests, by path in `integration/`, with their sources. */
+/** The integration tests: the path in `integration/` and the source of each. */
 export type TestFiles = ReadonlyMap<string, string>
 
-/** Tests that are not about plugins, and tests that need more than a kernel. */
+/** Matches tests that do not concern plugins, and tests that need more than a kernel. */
 const notInMachines = /^(lab|vm|interop|sanitized|arm64)\//
 
 /** Reads the integration tests that can run in a machine. */
@@ -18,7 +18,7 @@ export async function readTestFiles(directory: string): Promise<TestFiles> {
   )
 }
 
-/** Returns the files with tests that may need one of these kernel features, directly or through a plugin. */
+/** Returns the test files that may need one of these kernel features, directly or through a plugin. */
 export function featureFiles(
   files: TestFiles,
   features: readonly Feature[],
@@ -30,7 +30,7 @@ export function featureFiles(
   return [...files].filter(([, source]) => isAny(source) || says(source)).map(([name]) => name)
 }
 
-/** The properties of a kernel that affect a plan. */
+/** The properties of a kernel that affect its job. */
 type Plannable = Pick<Kernel, "files" | "only" | "rebooted" | "shows" | "lacks" | "patience">
 
 /** A kernel and its job. */
@@ -40,9 +40,9 @@ export interface Plan<K> {
 }
 
 /**
- * Plans the jobs of some kernels: all of their own files, and of all other files the tests that need a feature that the
- * kernel shows. A feature that the outer machine lacks and no kernel shows is assigned to the first kernel that has it.
- * A test that needs both a feature that a kernel shows and one that it lacks runs on the first kernel that has both.
+ * Returns a job for each kernel: all of its own files, and from the other files the tests that need a feature which the
+ * kernel `shows`. If the outer machine lacks a feature that no kernel shows, its tests run on the first kernel that has
+ * it. A test that needs a feature which a kernel shows and one which it lacks runs on the first kernel that has both.
  */
 export function planJobs<K extends Plannable>(
   kernels: readonly K[],
@@ -57,9 +57,7 @@ export function planJobs<K extends Plannable>(
   })
 }
 
-/**
- * A feature that a kernel shows, with one that it lacks. Tests that need both run on the first kernel that has both.
- */
+/** A feature that a kernel shows and one that it lacks. Tests that need both run on the first kernel that has both. */
 type Pair = readonly [shown: Feature, lacked: Feature]
 
 function pairsFor<K extends Plannable>(kernel: K, kernels: readonly K[]): Pair[] {

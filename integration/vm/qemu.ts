@@ -16,13 +16,13 @@ export const qemu: Kernel = {
   command: (boot) => emulator(boot),
 }
 
-/** The same kernel started without IPv6, which is built in, but not registered. */
+/** The same kernel with IPv6 disabled at boot. */
 export const qemuWithoutIpv6: Kernel = {
   ...qemu,
   title: "Debian's stock kernel under QEMU without IPv6",
   lacks: ["br_netfilter", "ip6tables", "no_dummy", "no_nf_tables", "no_vrf"],
   shows: ["no_ipv6"],
-  // Features that no user-mode Linux without IPv6 has, and cases that differ with nf_tables.
+  // Plugins that need features which user-mode Linux without IPv6 lacks, or that behave differently with nf_tables.
   only: ["bridge", "firewall", "flannel", "ipvlan", "portmap", "vrf"],
   files: [],
   rebooted: [],
@@ -49,7 +49,7 @@ function emulator({ image, initramfs, reports, disk }: Boot, ...more: string[]):
   ]
 }
 
-/** Returns the options of a directory that the machine can mount by name. */
+/** Returns the options for a directory that the machine can mount by name. */
 function share(name: string, path: string, ...options: string[]): string[] {
   const fsdev = ["local", `id=${name}`, `path=${path}`, "security_model=none", "multidevs=remap", ...options].join(",")
   return ["-fsdev", fsdev, "-device", `virtio-9p-pci,fsdev=${name},mount_tag=${name}`]

@@ -3,7 +3,7 @@ import { join } from "node:path"
 import { mustRun } from "../lab/mod.ts"
 import type { Kernel, KernelFiles } from "./kernel.ts"
 
-/** User-mode Linux: a node without nf_tables for IP. */
+/** User-mode Linux, for a node without nf_tables for IP. */
 export const uml: Kernel = {
   title: "user-mode Linux",
   lacks: [
@@ -25,8 +25,8 @@ export const uml: Kernel = {
   initModules: ["overlay"],
   find: debianUml,
   command: ({ image, preload, initramfs, reports }) => [
-    // The machine consists of many processes, which must end together, and need no network. In a panic it sends signals
-    // to its process group and to itself, so it has its own session, and is not process 1.
+    // The machine consists of many processes, which must end together and need no network. In a panic it sends signals
+    // to its process group and to itself, so it has its own session and is not process 1.
     ...["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"],
     ...["prlimit", "--core=0", "setsid", "--fork", "--wait"],
     ...["env", `LD_PRELOAD=${preload}`],
@@ -35,7 +35,7 @@ export const uml: Kernel = {
   ],
 }
 
-/** The same without IPv6, as if built without it: its module cannot be loaded, nor modules that need it. */
+/** The same kernel as if built without IPv6: the module of IPv6 cannot be loaded, nor modules that need it. */
 export const umlWithoutIpv6: Kernel = {
   ...uml,
   title: "user-mode Linux without IPv6",
