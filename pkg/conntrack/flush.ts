@@ -27,8 +27,8 @@ const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
 /**
- * The maximum number of ports with a request each. The kernel scans its whole table for every request, so for more
- * ports a single request lists all entries of the protocol.
+ * Up to this number of ports, each gets a request of its own. The kernel scans its whole table for every request, so
+ * for more ports a single request lists all entries of the protocol.
  */
 const PORTS_ASKED = 16
 

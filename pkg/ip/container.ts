@@ -40,8 +40,8 @@ export interface BringUp {
    */
   detectDuplicates?: boolean
   /**
-   * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored if the result has IPv6
-   * addresses, and the kernel's default stays if not.
+   * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored when the result has IPv6
+   * addresses; otherwise the kernel's default stays.
    */
   acceptRa?: boolean | undefined
 }
@@ -89,7 +89,7 @@ export function configureLink(
 /**
  * Announces the addresses of a container's interface to its neighbors, like `arping -U` for IPv4 and an unsolicited
  * neighbor advertisement for IPv6. The kernel announces them when the interface comes up (`arp_notify`,
- * `ndisc_notify`), but a bridge port without carrier drops these frames. This must therefore be called once the link is
+ * `ndisc_notify`), but a bridge port without carrier drops these frames. Call this function once the link is
  * operational. It sets the MAC to its present value, which makes the kernel announce again.
  */
 export function announceAddresses(inside: NetlinkSocket, link: Link): void {

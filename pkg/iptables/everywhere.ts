@@ -26,9 +26,9 @@ export interface Found extends Content {
 }
 
 /**
- * Searches nf_tables directly, and by their program the legacy tables, if the thread's namespace has any. Returns the
- * places in which chains were found. Usually there are none, and the search takes two requests per chain and reads two
- * small files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
+ * Searches nf_tables directly, and legacy tables by their program if the thread's namespace has any. Returns the places
+ * in which chains were found. Usually there are none; then the search takes two requests per chain and reads two small
+ * files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
  */
 export function findEverywhere(socket: NetlinkSocket | undefined, table: TableName, search: Search): Found[] {
   return FAMILIES.flatMap((family): Found[] => {

@@ -48,9 +48,9 @@ export function readKernelTable(socket: NetlinkSocket, family: Family, name: Tab
 }
 
 /**
- * Makes the changes that `plan` selects in a table of `iptables-nft`, without a program. It is one transaction, on
- * exactly the table that `plan` has received. A missing table or built-in chain is created like by `iptables-nft`.
- * Rules may contain only the matches "comment" and "mark". Throws `NetlinkError`.
+ * Makes the changes that `plan` selects in a table of `iptables-nft`, without a program. The changes are one
+ * transaction, on exactly the table that `plan` has received. A missing table or built-in chain is created like by
+ * `iptables-nft`. Rules may contain only the matches "comment" and "mark". Throws `NetlinkError`.
  */
 export function changeKernelTable(
   socket: NetlinkSocket,

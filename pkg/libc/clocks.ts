@@ -40,13 +40,13 @@ export function shareOf(schedstat: string): number {
 }
 
 /**
- * A timer whose descriptor becomes readable at a time of `bootMs`, timerfd_create(2). Time limits of poll(2) do not
- * advance in suspend. This descriptor is readable right after resume if the time passed during suspend.
+ * A timer whose descriptor becomes readable at a time of `bootMs`, timerfd_create(2). It is also readable right after
+ * resume if the time passed during suspend. The time limits of poll(2), in contrast, stop during suspend.
  */
 export class BootTimer extends FileDescriptor {
   #at: number | undefined
 
-  /** Creates a timer without a time. Throws `SyscallError`. */
+  /** Creates a timer that is not set. Throws `SyscallError`. */
   constructor() {
     const flags = Open.NonBlocking | Open.CloseOnExec
     super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)

@@ -91,8 +91,8 @@ export function find(call: string, object: CallObject, attempt: () => number): n
 
 /**
  * Linux' errors. The index in the list is the error number: 2 is ENOENT. Names and numbers are those of
- * <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on x86-64 and arm64. The texts are those of glibc's
- * strerror(3), whatever the C library.
+ * <asm-generic/errno-base.h> and <asm-generic/errno.h>, the same on x86-64 and arm64. The texts are always those
+ * of glibc's strerror(3).
  */
 const errors = [
   ["", ""],

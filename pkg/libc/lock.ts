@@ -30,9 +30,9 @@ export function tryLockShared(fd: Fd): boolean {
 }
 
 /**
- * Calls `isLocked` every millisecond, for `ms` milliseconds, until it has taken a lock. Returns whether it has. This is
- * for locks that other processes hold only briefly. The caller must be able to continue without the lock, because any
- * process that can open the file can hold its lock forever.
+ * Calls `isLocked`, which tries to take a lock, every millisecond until it returns true, for at most `ms` milliseconds.
+ * Returns whether the lock was taken. For locks that other processes hold only briefly. The caller must be able to
+ * continue without the lock, because any process that can open the file can hold its lock forever.
  */
 export function lockWithin(ms: number, isLocked: () => boolean): boolean {
   const end = monotonicMs() + ms

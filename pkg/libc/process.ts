@@ -21,7 +21,7 @@ export function randomHex(byteLength: number): string {
   return text
 }
 
-/** Sleeps for a time; signals do not end it early. For waits for an event without a descriptor. */
+/** Sleeps for a time; signals do not end it early. It is for waiting for an event that no descriptor reports. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))

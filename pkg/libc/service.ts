@@ -37,7 +37,7 @@ export function setDescriptorLimit(limit: number, bound: number): void {
   check("prlimit64", "RLIMIT_NOFILE", () => engine.prlimit64(0, RLIMIT_NOFILE, value))
 }
 
-/** A descriptor to wait for, and the events to wait for, `Poll`. */
+/** A descriptor, and the events of `Poll` to wait for. */
 export interface PollRequest {
   readonly fd: Fd
   readonly events: number

@@ -137,7 +137,7 @@ function waiting(
   })
 }
 
-/** Runs an action every `ms` milliseconds until disposal. It does not keep the process alive. */
+/** Runs an action every `ms` milliseconds until disposal. The timer does not keep the process alive. */
 export function every(ms: number, act: () => void): Disposable {
   let off = () => {}
   const next = () => {
@@ -152,8 +152,8 @@ export function every(ms: number, act: () => void): Disposable {
 }
 
 /**
- * Runs an action for each signal with this number, which then no longer ends the process. A number may be registered
- * only once at a time. It does not keep the process alive.
+ * Runs an action for each signal with this number until disposal. The signal then does not end the process. Only one
+ * action per number may be registered at a time. The registration does not keep the process alive.
  */
 export function onSignal(signal: number, act: () => void): Disposable {
   if (engine.onSignal) return { [Symbol.dispose]: engine.onSignal(signal, act) }

@@ -43,8 +43,9 @@ export function masqueradeSearch(owner: Owner): Search {
 
 /**
  * Returns the rules for the addresses of an attachment. The rules of the Go plugins name the container but not its
- * interface. Each address therefore also has a mark: a rule without a target, whose comment names the interface. It
- * lets DEL of one interface leave the others' rules alone. DEL of the Go plugins removes the mark with the chain.
+ * interface. Each address therefore also has a mark: a rule without a target, whose comment names the interface.
+ * Because of the mark, DEL of one interface leaves the rules of other interfaces alone. DEL of the Go plugins removes
+ * the mark with the chain.
  */
 export function masqueradeRules(family: Family, owner: Owner, addresses: readonly Cidr[]): MasqueradeRules {
   const chain = chainName("CNI-", owner)

@@ -27,8 +27,8 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 const NOTHING = { chains: [], rules: [] } as const
 
 /**
- * The masquerade by the chains and rules of the Go plugins, whichever suite has added them. `remove` gets the
- * container's namespace as a hint.
+ * The masquerade by the chains and rules of the Go plugins, added by either suite. `remove` gets the container's
+ * namespace as a hint.
  */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>

@@ -205,7 +205,7 @@ export function attribute(type: number, payload: Uint8Array): Uint8Array {
 }
 
 /**
- * Returns copies of the attributes in these bytes whose type `isWanted`, with the flags removed from the types. Throws
+ * Returns copies of the attributes for whose type `isWanted` returns true. The flags are removed from the types. Throws
  * `DecodeError` for a wrong length.
  */
 export function readAttributes(from: Uint8Array, isWanted: (type: number) => boolean = () => true): UnknownAttribute[] {

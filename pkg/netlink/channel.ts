@@ -12,7 +12,7 @@ export interface Request {
   payload: Uint8Array
   /** The verb and the object for error messages: `create link "eth0"`. */
   what: string
-  /** Set for a list in which no entry is longer than a page. */
+  /** Whether the request is for a list in which no entry is longer than a page. */
   isShort?: true
 }
 

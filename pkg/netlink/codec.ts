@@ -38,7 +38,7 @@ export class DecodeError extends Error {
   override readonly name = "DecodeError"
 }
 
-/** Returns the codec with these two functions. */
+/** Returns a codec that encodes by `append` and decodes by `read`. */
 export function codec<T>(append: Codec<T>["append"], read: Codec<T>["read"]): Codec<T> {
   return {
     append,
@@ -113,8 +113,8 @@ export const flag: Codec<true> = codec(
 const hexBytes: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
 
 /**
- * A hardware address as text, "0a:00:00:00:00:01". It has six bytes for Ethernet; other kinds of links have other
- * lengths.
+ * A hardware address as text, such as "0a:00:00:00:00:01". An Ethernet address has six bytes; links of other types have
+ * addresses of other lengths.
  */
 export const mac: Codec<string> = codec(
   (value, to) => {

@@ -33,7 +33,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
-    // A link may disappear meanwhile: the kernel deletes the links of a deleted namespace with a delay.
+    // A link may no longer exist: the kernel deletes the links of a deleted namespace with a delay.
     unlessErrno(() => deleteLink(route, link, nsid), "ENODEV")
   }
 }

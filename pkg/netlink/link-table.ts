@@ -63,7 +63,8 @@ export const linkAttributes = attrs({
   /** The kind of the root qdisc, such as "noqueue" by default. */
   qdisc: [6, text],
   /**
-   * The index of the veth's peer, or of the parent of a VLAN or macvlan. It counts in the namespace of `linkNetnsId`.
+   * The index of the veth's peer, or of the parent of a VLAN or macvlan. The index is that in the namespace of
+   * `linkNetnsId`.
    */
   link: [5, i32],
   master: [10, u32],
@@ -120,8 +121,8 @@ const arpIgnore: Codec<number> = codec(
 const known = { keepsUnknown: false }
 
 /**
- * The attributes that the tools read of each link. A node has hundreds of links; decoding these few takes a fraction of
- * the time for all.
+ * The attributes that the tools read of each link. Decoding only these saves most of the time on a node with hundreds
+ * of links.
  */
 export const briefLinkAttributes = attrs(
   {

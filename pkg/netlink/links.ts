@@ -130,7 +130,7 @@ export function listLinks(
 }
 
 /**
- * Returns all links of the namespace with fewer attributes. With `nsid`, returns those of another namespace, or an
+ * Returns all links of the namespace, with fewer attributes. With `nsid`, returns the links of that namespace, or an
  * empty list if it no longer exists.
  */
 export function listBriefLinks(route: NetlinkSocket, nsid?: number): BriefLink[] {

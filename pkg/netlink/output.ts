@@ -32,7 +32,6 @@ export class Output {
     while (this.end & 3) this.room[this.end++] = 0
   }
 
-  /** Adds these bytes. */
   add(bytes: Uint8Array): void {
     this.reserve(bytes.length).set(bytes, this.end)
     this.end += bytes.length

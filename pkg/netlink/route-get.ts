@@ -44,9 +44,7 @@ export interface RouteQuestion {
   readonly destinationPort?: number | undefined
 }
 
-/**
- * An error with which the kernel answers that it does not route a packet. It is a result, not a failure of the query.
- */
+/** An error that means that the kernel does not route the packet. It is a result, not a failure of the query. */
 export type RouteRefusal = (typeof refusals)[number]
 
 /**

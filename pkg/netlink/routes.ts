@@ -117,8 +117,8 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
 }
 
 /**
- * Deletes a route that matches all given attributes, whatever its protocol, like `ip route del unicast`. Throws `ESRCH`
- * if no route matches.
+ * Deletes a route that matches all given attributes, with any protocol, like `ip route del unicast`. Throws `ESRCH` if
+ * no route matches.
  */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
@@ -191,8 +191,8 @@ function isBy({ index, nextHops }: ListedRoute, wanted: Ifindex): boolean {
 }
 
 /**
- * Returns the route of packets to an address, like `ip route get IP`. This takes one request, whatever the number of
- * routes. Returns `undefined` if there is no route. Throws `NetlinkError`.
+ * Returns the route of packets to an address, like `ip route get IP`. This takes one request, however many routes there
+ * are. Returns `undefined` if there is no route. Throws `NetlinkError`.
  */
 export function findRoute(route: Pick<NetlinkSocket, "get">, ip: Uint8Array): ListedRoute | undefined {
   const payload = routePayload.encode({ family: familyOf(ip), dstPrefix: 8 * ip.length }, { dst: ip })

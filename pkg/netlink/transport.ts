@@ -78,8 +78,8 @@ export class KernelTransport implements Transport {
   readonly #protocol: number
   #fd: Fd
   /**
-   * Random, so that other processes cannot guess it, and small enough that the sequence numbers of a process never
-   * overflow.
+   * The number before the first sequence number. It is random, so that other processes cannot guess it, and small
+   * enough that the sequence numbers of a process never overflow.
    */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()

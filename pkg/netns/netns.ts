@@ -20,10 +20,7 @@ const OWN = "/proc/thread-self/ns/net"
 
 const EXPECTED = "expected a path such as /run/netns/NAME or /proc/PID/ns/net"
 
-/**
- * A value that is not a promise. After an `await`, code would run in the namespace that the thread has entered
- * meanwhile.
- */
+/** A value that is not a promise. After an `await`, the thread may be in another namespace. */
 export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**

@@ -106,7 +106,7 @@ export const elementListAttributes = attrs({
   elements: [3, listOf(1, elementAttributes)],
 })
 
-/** A list whose elements are bytes, either encoded before or to be searched before they are decoded. */
+/** A list of elements as bytes, for elements that are already encoded, and for a search before decoding. */
 export const rawElementListAttributes = attrs({
   table: [1, text],
   set: [2, text],

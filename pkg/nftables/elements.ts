@@ -26,8 +26,8 @@ export interface FoundElements {
 
 /**
  * Returns the elements of a set, like `nft list set`. With `needles`, keys or comments, returns only elements whose
- * bytes contain one of these, which may in rare cases include another element. Returns undefined if the set does not
- * exist.
+ * bytes contain one of these; rarely, another element contains the same bytes by chance. Returns undefined if the set
+ * does not exist.
  */
 export function findElements(
   socket: Pick<Netfilter, "dump">,

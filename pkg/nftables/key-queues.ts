@@ -77,7 +77,9 @@ export function membersOf({ members }: KeyQueue): Element[] {
   return members.filter((one) => one !== undefined)
 }
 
-/** Returns the key of an element without the position in the queue that a waiting element has. */
+/**
+ * Returns the key of an element. The key of a waiting element also has the position in the queue, which is left out.
+ */
 export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
   return key.slice(0, set.key.length)
 }

@@ -40,8 +40,8 @@ export class PlannedQueues {
   }
 
   /**
-   * Claims a place in the queue of the element's key: the place it has, or the last one, behind others that share the
-   * key. Throws `NetlinkError`.
+   * Claims a place for an element in the queue of its key: its present place, or the last place, behind elements that
+   * share the key. Throws `NetlinkError`.
    */
   claim(set: SharedSet, element: Element, standing: (other: Element) => Standing): Claim {
     if (this.#isAlone(set, element)) return "there"

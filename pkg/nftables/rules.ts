@@ -121,9 +121,8 @@ export function hasRules(
 }
 
 /**
- * Reports whether rules with the comments of all these rules exist in the chain; without `chain`, anywhere in the
- * table. The table may be dormant, so operations that add objects to it must be preceded by `wake`. Throws
- * `NetlinkError`.
+ * Reports whether the chain has a rule with the comment of each of these rules; without `chain`, whether the table has.
+ * The table may be dormant, so operations that add objects to it must be preceded by `wake`. Throws `NetlinkError`.
  */
 export function hasRulesEvenIfDormant(
   socket: Pick<Netfilter, "dump">,

@@ -24,7 +24,7 @@ import { readComment } from "./userdata.ts"
  * nf_tables of the thread's namespace, for one plugin call: a socket for all requests, and the list of tables, which is
  * read at its first use. A removal looks at the list first, because usually there is nothing to remove.
  *
- * It should stay open until the container's interface has been deleted, so that the kernel frees the rules while it
+ * Keep the socket open until the container's interface has been deleted, so that the kernel frees the rules while it
  * waits for the link. After a removal call `socket.leave()`. Closing the socket instead would wait until the kernel has
  * freed everything that any process has removed, and would block changes of rules until then.
  */

@@ -3,9 +3,8 @@ import type { DataType } from "./data-types.ts"
 import type { Element, NamedSet } from "./rule-set.ts"
 
 /**
- * An entry of the user data in which `nft` stores what the kernel does not know about an object. It consists of a type
- * and a length of one byte each, and a value (libnftnl `udata.h`). The kernel stores the bytes without interpreting
- * them.
+ * An entry of the user data, in which `nft` stores its own information about an object. An entry consists of a type and
+ * a length of one byte each, and a value (libnftnl `udata.h`). The kernel stores the bytes without interpreting them.
  */
 interface UserdataEntry {
   type: number

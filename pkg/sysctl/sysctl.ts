@@ -13,8 +13,8 @@ import {
 const ROOT = "/proc/sys/"
 
 /**
- * The directory at which `deploy/kubernetes` mounts the host's writable /proc/sys, in a container whose own /proc/sys
- * is read-only.
+ * The directory below which `deploy/kubernetes` mounts the host's writable /proc/sys/net, in a container whose own
+ * /proc/sys is read-only.
  */
 const WRITABLE = "/host/proc/sys/"
 
