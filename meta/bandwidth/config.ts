@@ -66,7 +66,9 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
 
 type Entry = Infer<typeof entry>
 
-/** The peers for which traffic is limited, or the peers for which it is not. */
+/**
+ * Subnets of peers. With `areShaped`, only traffic with these peers is limited, otherwise only traffic with all others.
+ */
 export interface Subnets {
   areShaped: boolean
   list: readonly Cidr[]

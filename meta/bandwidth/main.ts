@@ -112,7 +112,7 @@ function collectGarbage(
   const isWanted = ({ kind, attributes: { alias } }: Link) =>
     (kind === "ifb" || kind === "veth") && alias !== undefined && isStale(alias)
   const stale = Map.groupBy(listLinks(host, isWanted), ({ attributes: { alias } }) => alias)
-  const kept = new Set<string | undefined>() // the host may have an nsid for itself
+  const kept = new Set<string | undefined>() // the last step must not delete their ifbs: the host may have an nsid for itself
   for (const [alias, links] of stale) {
     const link = links.find(({ kind }) => kind === "veth")
     const ifbs = links.filter(({ kind }) => kind === "ifb")

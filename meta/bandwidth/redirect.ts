@@ -84,9 +84,9 @@ export interface Place extends IfbOwner {
 }
 
 /**
- * Removes an attachment's limits from one link: our own, upstream's, and leftovers of upstream's DEL. Such a leftover
- * is a filter without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is
- * not an error.
+ * Removes an attachment's limits from one link: our own, upstream's, and leftovers of upstream's DEL, such as a filter
+ * without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is not an
+ * error.
  */
 export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
   const filters = link && failures.attempt(`list the filters of "${link.name}"`, () => listReceiveFilters(route, link))

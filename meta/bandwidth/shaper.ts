@@ -99,7 +99,7 @@ export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { su
 /** The offsets of the addresses in the IP headers, by the length of an address. */
 const offsets = { 4: { src: 12, dst: 16 }, 16: { src: 8, dst: 24 } } as const
 
-/** Returns the 32-bit words of an address that a prefix covers, at least one. */
+/** Returns one u32 key for each 32-bit word of an address that a prefix covers, and at least one key. */
 function keysOf({ ip, prefix }: Cidr, peer: "src" | "dst"): U32Key[] {
   const [value, mask] = [new DataView(ip.buffer, ip.byteOffset), new DataView(prefixMask(ip.length, prefix).buffer)]
   const words = Math.max(1, Math.ceil(prefix / 32))

@@ -1,4 +1,4 @@
-/** The powers of the prefixes: "k" is 1000^1, "Ki" is 1024^1. */
+/** The exponents of the prefixes: "k" is 1000^1, "Ki" is 1024^1, "M" is 1000^2. */
 const powers = { "": 0, k: 1, m: 2, g: 3, t: 4 } as const
 
 const pattern = /^(\d{1,20}(?:\.\d{1,9})?)(?: (?=\S))?(?:([kKmMgGtT])(i)?)?(bits?|B)?(\/s)?$/

@@ -21,7 +21,7 @@ export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }
 
-/** Data from `prevResult` that DEL searches by first. It may be missing or wrong. */
+/** Hints from `prevResult` where DEL searches first. They may be missing or wrong. */
 export interface DelHints {
   addresses: readonly Uint8Array[]
   bridge: string | undefined

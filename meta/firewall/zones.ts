@@ -56,7 +56,7 @@ export function findFirewalld(
   }
 }
 
-/** The zone, and the services that `addSources` uses. */
+/** The inputs of `addSources` besides the addresses. */
 export interface AddingSources {
   firewalld: Firewalld
   zone: string

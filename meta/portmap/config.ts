@@ -127,7 +127,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
     backend: askedBackend(read, lenient),
     snat: read.snat,
     masqAll: read.masqAll,
-    /** The bit by which the iptables rules mark packets to masquerade. */
+    /** The mark bit that the iptables rules set on packets to masquerade. */
     markMasqBit: read.markMasqBit ?? 13,
     /** The chain of iptables that sets a mark in place of ours. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,

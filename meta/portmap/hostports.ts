@@ -36,8 +36,8 @@ const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
  * Reports whether services' addresses are addresses of the host, as with kube-proxy in mode ipvs. Then `fib daddr type
- * local` matches them too. Only the table `nat` of iptables can tell them apart: kube-proxy accepts packets to services
- * at its beginning.
+ * local` matches them too. Only the table `nat` of iptables tells them apart: kube-proxy's rules at its beginning
+ * accept packets to services.
  */
 export function hasServiceAddresses(): boolean {
   return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest test: every link with IPv4 has this directory
@@ -137,8 +137,8 @@ export class Hostports implements Disposable {
   remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
     this.#rules.remove(owner, hints, failures)
-    // The table of deleted mappings records the interfaces with `route_localnet`. Without it, the guard must be
-    // restored.
+    // Deleted mappings were in the table that also records the interfaces with `route_localnet`. If none was deleted,
+    // that table may be missing, and the guard is restored.
     if (this.#all.deleted.length === 0) this.#restoreGuardOf(hints, failures)
     this.#finish(hints, failures)
     this.#filter?.socket.leave() // no work is left to do during the wait

@@ -83,7 +83,7 @@ export interface PortmapSpec {
   openedLink: string | undefined
 }
 
-/** Data from the configuration by which DEL searches first. They may be missing or wrong. */
+/** Hints from the configuration where DEL searches first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
   /** The container's addresses. */
@@ -145,8 +145,8 @@ export function isLoopback(ip: Uint8Array): boolean {
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {
   if (comment === undefined || netns === undefined || !isNothingAt(netns)) return false
   using host = RouteSocket.open()
-  // Other kinds of links are ignored: bandwidth's device stays until DEL or GC, and a hardware interface may have been
-  // renamed by the container before it returned to the host.
+  // Other kinds of links are ignored: bandwidth's device stays until DEL or GC, and a container may have renamed a
+  // hardware interface before the kernel returned it.
   const isUnlinked = () =>
     !listLinks(host).some(({ kind, attributes }) => kind === "veth" && attributes.alias === comment)
   if (isUnlinked()) return true

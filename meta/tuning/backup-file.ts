@@ -2,7 +2,7 @@ import { isRecordOf, Records, recordName, removeIfThere } from "../../pkg/record
 import type { Owner } from "../../pkg/types/mod.ts"
 import { Failures } from "../../pkg/undo/mod.ts"
 
-/** What error messages call the files. */
+/** The name for these files in error messages. */
 const WHAT = "backup"
 
 /**

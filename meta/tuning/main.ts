@@ -165,7 +165,7 @@ function peerToTune(target: Target, link: Link, mtu: number): Link | undefined {
   return peer && !(peer.attributes.master && mtu < peer.mtu) ? peer : undefined
 }
 
-/** Returns the MTUs, by name, of the host's end and of its bridge, whose MTU may follow its ports. */
+/** Returns the MTUs of the host's end and of its bridge, by name. The MTU of a bridge may follow its ports. */
 function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
   const mtus = new Map<string, number>()
   const peer = getLink(host, index)

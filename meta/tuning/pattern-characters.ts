@@ -2,7 +2,7 @@
 export type Takes = (character: string) => boolean
 
 /**
- * Flags of RE2: `i` ignores case, with `m` `^` and `$` also match at line boundaries, and with `s` `.` matches a
+ * Flags of RE2: `i` ignores case, `m` makes `^` and `$` match at line boundaries too, and `s` makes `.` match a
  * newline.
  */
 export interface Flags {

@@ -152,8 +152,8 @@ function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
 }
 
 /**
- * Puts the interface back into the VRF if a check fails. Its own plugin has already restored its routes, in the VRF's
- * table. Throws `CniError`.
+ * Puts the interface back into the VRF if a check fails. The plugin that created the interface has already restored its
+ * routes, in the VRF's table. Throws `CniError`.
  */
 function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkVrf(call, config))) return undefined

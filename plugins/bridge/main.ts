@@ -76,7 +76,7 @@ function attachToBridge(attaching: Attaching, lease: Lease, config: BridgeConfig
   const gatewayLink = vlan ? ensureVlanGateway(host, vlan) : bridge
   for (const gateway of gateways) ensureGateway(host, gatewayLink, gateway, config.forceAddress)
   const interfaces = [
-    describeInterface(getLink(host, bridge.index)), // after the port has joined: a MAC that is not fixed may follow the port's
+    describeInterface(getLink(host, bridge.index)), // after the port has joined: a MAC that is not fixed may follow the port's MAC
     describeInterface(portLink),
     { ...describeInterface(link), sandbox: netns },
     ...(vlan ? [describeInterface(gatewayLink)] : []),

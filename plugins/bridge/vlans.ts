@@ -51,8 +51,8 @@ export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
 }
 
 /**
- * Returns the VLANs from which to remove a new port: the bridge's default VLAN `id` unless planned. The `id` 0 means
- * none.
+ * Returns the VLANs from which to remove a new port: the bridge's default VLAN `id`, unless the plan contains it. The
+ * `id` 0 means none.
  */
 export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
   if (preserveDefault || plan.length === 0 || id === 0) return []

@@ -38,7 +38,7 @@ export function raiseHostEnd(host: NetlinkSocket, name: string, families: readon
 
 /**
  * Adds addresses and routes to the container's end and brings it up. Addresses and routes are deleted with the link.
- * Routes are appended, so that another interface of the container keeps equal ones, such as a default route.
+ * Routes are appended, so that another interface of the container keeps the same routes, such as a default route.
  */
 export function configureContainerEnd(container: ContainerLink, result: Result, acceptRa: boolean): void {
   const { inside, link } = container

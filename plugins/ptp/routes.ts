@@ -77,7 +77,7 @@ function destination({ dst, prefix }: RouteSpec): string {
   return formatCidr({ ip: dst, prefix })
 }
 
-/** Reports whether a route has the table and priority of ours, so that it would replace ours. */
+/** Reports whether a route has the same table and priority as our route, which it would replace. */
 function isPlain({ table, priority }: RouteSpec): boolean {
   return (table === undefined || table === RT_TABLE_MAIN) && priority === undefined
 }

@@ -10,7 +10,7 @@ import { createTap, type TapDevice } from "./device.ts"
  */
 const NEXT = "/proc/thread-self/attr/exec"
 
-/** The argument by which `createTapIn` starts this program. */
+/** The argument with which `createTapIn` starts this program. */
 const TASK = "create-device"
 
 /**

@@ -94,7 +94,7 @@ export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain:
 const nothing = { rules: [], chains: [] }
 
 /**
- * Returns what to delete from the table `found`: the rule; upstream's chain with the jump to it, if the chain has no
+ * Returns the removals from the table `found`: the rule; upstream's chain with the jump to it, if the chain has no
  * other rule; and an empty administrator's chain.
  */
 export function planRemoveMarked<R extends Rule>({ rules, chains }: Content<R>): Removal<R> {

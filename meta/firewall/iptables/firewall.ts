@@ -94,7 +94,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 
   /**
-   * Removes the rules of an attachment. Labels identify our rules, addresses those of the Go plugin. The policy of a
+   * Removes the rules of an attachment. Our rules are found by labels, the Go plugin's by addresses. The policy of a
    * bridge is removed with its last user. Only iptables-legacy needs a program. Throws `CniError`.
    */
   remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {

@@ -172,7 +172,10 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
 /** The owners, addresses and bridges whose rules are deleted. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
-  /** Addresses, such as "10.1.0.2/32", and bridges of deleted containers, because upstream's rules have no owner. */
+  /**
+   * Addresses, such as "10.1.0.2/32", and bridges of deleted containers. They identify upstream's rules, which have no
+   * owner.
+   */
   addresses: readonly string[]
   bridges: readonly string[]
 }

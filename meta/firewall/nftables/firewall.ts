@@ -212,8 +212,8 @@ function missing(owner: string, expected: string, found?: string): CniError {
 }
 
 /**
- * Reports whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking.
- * Without a table it tries to add one and undoes that. Throws `EPERM` without CAP_NET_ADMIN.
+ * Reports whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking. If
+ * there is no table yet, this tries it by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   return dryRun(socket, table, () =>

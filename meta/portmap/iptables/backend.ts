@@ -100,7 +100,10 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   return families.flatMap(({ ahead }) => ahead)
 }
 
-/** Returns a function that returns an attachment's parts. The rules of a table are printed once for all attachments. */
+/**
+ * Returns a function that returns the table parts of an attachment. The rules of a table are printed once for all
+ * attachments.
+ */
 function partsFinder(): (spec: PortmapSpec) => TablePart[] {
   let printed: { found: Content; texts: ReadonlySet<string> } | undefined
   const textsIn = (found: Content) => {
@@ -123,8 +126,8 @@ function isGone({ owner, netns }: AttachmentRules): boolean {
 }
 
 /**
- * Commits the changes. If they are refused, perhaps because another process changed the table, commits those of a new
- * plan.
+ * Commits the changes. If they are refused, perhaps because another process changed the table, makes a new plan and
+ * commits its changes.
  */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {

@@ -182,7 +182,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
     const attachments = attachmentsIn(found, chain)
     const comments = jumpsTo(found, chain).flatMap((jump) => commentOf(jump) ?? [])
     const isOfNetwork = ({ owner }: AttachmentRules) => owner !== undefined && isOwnerOf(owner, network)
-    // A chain without jumps and labels may just be created by another process.
+    // Another process may just be creating a chain that has neither jumps nor labels.
     if (!comments.some((text) => isJumpCommentIn(text, network)) && !attachments.some(isOfNetwork)) return NOTHING
     const isValid = comments.some((comment) => validJumps.has(comment))
     const isStale = (one: AttachmentRules) => (one.owner === undefined ? !isValid : isOwnerStale(one.owner))

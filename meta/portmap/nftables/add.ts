@@ -70,7 +70,7 @@ export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMiss
     hasRulesEvenIfDormant(socket, layout.table, requiredRules(layout, hairpinPrefix))
   if (specs.every(isComplete)) {
     localnet = specs.flatMap(({ layout, localnetLink }) => missingLocalnetEntry(socket, layout, localnetLink) ?? [])
-    const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than a request whether the table is dormant
+    const wakes = specs.map(({ layout }) => wake(layout.table)) // cheaper than reading whether the table is dormant
     quick = [...wakes, ...specs.flatMap(planNew), ...localnet.flatMap(addLocalnetEntry)]
   } else onMissingRules()
   return commitQuickly(socket, quick, () => plan().operations) ? { ...planned, localnet } : planned

@@ -132,7 +132,7 @@ export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array |
  * same port.
  */
 export interface Note {
-  /** The number of the attachment's elements in both families. DEL is complete when it has found so many. */
+  /** The number of the attachment's elements in both families. DEL is complete when it has found this many. */
   count: number
   /** Whether the mapping has conditions, and a chain for them. */
   isConditional: boolean

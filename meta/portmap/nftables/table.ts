@@ -288,8 +288,8 @@ export function isCompleteAsEver(
 
 /**
  * Reports whether this kernel supports what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack
- * labels. If no port is mapped yet, it tries this by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and other errors
- * that do not answer the question.
+ * labels. If no port is mapped yet, this tries it by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and errors that
+ * say nothing about the kernel's support.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)
