@@ -13,8 +13,8 @@ export interface Suite {
 }
 
 /**
- * Returns the suites to compare, with all files written anew, each in one piece. How a file was written determines its
- * layout in the page cache, which affects the start time.
+ * Returns the suites to compare. The plugins of others are copied, so that each file is written in one piece like ours:
+ * the layout of a file in the page cache affects the start time.
  */
 export function prepareSuites(peer: string | undefined): Suite[] {
   const suites: Suite[] = [{ name: "ours", directory: join(import.meta.dir, "../dist/bin") }]
@@ -40,7 +40,7 @@ export function hasPlugin(suite: Suite, plugin: string): boolean {
   return existsSync(join(suite.directory, plugin))
 }
 
-/** Returns the suites that have a plugin. Debian's Go plugins include no dummy, flannel or tap. */
+/** Returns our suite, and the others that have a plugin. Debian's Go plugins include no dummy, flannel or tap. */
 export function ableTo(suites: readonly Suite[], plugin: string): Suite[] {
   return suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, plugin))
 }

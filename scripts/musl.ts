@@ -52,7 +52,7 @@ async function findLibraries(compiler: string): Promise<string> {
     const library = /^\(?(\/.*\/libc\.a)/m.exec(traced)?.[1]
     if (library === undefined) throw new Error(`Cannot tell which C library "${compiler}" links with:\n${traced}`)
     if (!readFileSync(library, "latin1").includes("__init_libc"))
-      // glibc does not have this file
+      // glibc has no function of this name
       throw new Error(`Cannot build with "${compiler}": "${library}" is not musl`)
     return dirname(library)
   } finally {

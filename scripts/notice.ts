@@ -8,7 +8,7 @@ import type { Bundle } from "./bundle.ts"
 import { engineSource, root, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** A work of others inside an executable. `license` is its text if it must be passed on. */
+/** A work of others inside an executable. `terms` is the license's text if it must be passed on. */
 interface Work {
   readonly name: string
   readonly licence: string
