@@ -3,8 +3,9 @@
  *
  *   npm run package   one archive
  *
- * The package has two entries for Node and Bun: `libcni` (`pkg/npm/libcni.ts`) and `libcni/plugin` (`pkg/npm/plugin.ts`).
- * It contains the bundled code, with the engine's back end for Node, source maps, and declarations (`declarations.ts`).
+ * The package has two entries for Node and Bun: `libcni` (`pkg/npm/libcni.ts`) and `libcni/plugin`
+ * (`pkg/npm/plugin.ts`). It contains the bundled code, with the engine's back end for Node, source maps, and
+ * declarations (`declarations.ts`).
  */
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join, relative, resolve } from "node:path"
