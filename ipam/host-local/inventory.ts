@@ -65,8 +65,8 @@ export function listLeases(store: Store): Lease[] {
 
 /**
  * Checks whether ADD can succeed: the store accepts new files, and each range set has free addresses. Throws code 50. A
- * full range set is only logged to stderr. Runtimes take an error for a node without network, and then start no
- * containers, even those that have an address.
+ * full range set is only logged to stderr, because runtimes treat an error as a node without network. They then start
+ * no containers, even those that have an address.
  */
 export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
   const refusal = `Cannot reserve addresses in "${store.directory}"`

@@ -57,7 +57,7 @@ export class Store {
   }
 
   /**
-   * Throws if others than root can change the store. Checks this once, because if only root can change it now, that
+   * Throws if users other than root can change the store. Checks this once: if only root can change it now, that
    * remains so.
    */
   #requireOwn(): void {

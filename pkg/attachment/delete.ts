@@ -128,7 +128,10 @@ function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean
   return ({ attributes: { alias } }) => alias !== undefined && isWanted(alias)
 }
 
-/** Deletes a link unless it is gone: the kernel deletes the links of a deleted namespace asynchronously. */
+/**
+ * Deletes a link. A missing link is not an error, because the kernel deletes the links of a deleted namespace
+ * asynchronously.
+ */
 function deleteIfThere(route: NetlinkSocket, link: Link): void {
   unlessErrno(() => deleteLink(route, link), "ENODEV")
 }

@@ -172,8 +172,8 @@ export function configureInterface(
 }
 
 /**
- * Assigns the host's namespace an nsid in the container, and returns it. The kernel does the same for a link in the
- * container with a parent on the host.
+ * Assigns an nsid to the host's namespace in the container, and returns the nsid. The kernel does the same for a link
+ * in the container with a parent on the host.
  */
 function hostNsid(inside: NetlinkSocket): number | undefined {
   using host = Netns.own()

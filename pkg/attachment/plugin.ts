@@ -71,10 +71,12 @@ export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"
   readonly filter: PacketFilter | undefined
 }
 
-/** The routes inside a container. Each of `last` can depend on one of `first`. */
+/** The routes inside a container. The kernel accepts them in this order: those of `first`, then those of `last`. */
 export interface ContainerRoutes {
   readonly first: readonly RouteSpec[]
-  /** Networks of the container's addresses. The routes that the kernel adds for them are deleted. */
+  /**
+   * Networks of the container's addresses. The kernel adds routes for them, which are deleted before `last` is added.
+   */
   readonly networks: readonly Cidr[]
   readonly last: readonly RouteSpec[]
 }

@@ -179,7 +179,7 @@ function deleteAttachment<C extends AttachmentConfig>(
   const usesInterface = ipam.usesInterface(call.network.ipam?.type)
   if (usesInterface) failures.attempt("release the addresses", () => ipam.del(call))
   using filter = plugin.rules && failures.attempt("open netfilter", PacketFilter.find)
-  // Rules first: the kernel frees them during its wait for the link, which it does not do afterward.
+  // Rules are removed first, because the kernel frees them while it waits for the deletion of the link.
   for (const rules of plugin.rules?.(filter) ?? []) rules.remove(owner, call.namespace, failures)
   const { kind } = plugin
   if (kind) failures.attempt(`delete interface "${call.ifName}"`, () => deleteInterface(call, owner, kind))

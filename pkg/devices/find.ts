@@ -35,9 +35,9 @@ export function findOnHost(host: NetlinkSocket, kept: KeptRecord): Link | undefi
 }
 
 /**
- * Reports whether a link of the host is the device. Hardware is identified by its place and permanent MAC. A virtual
- * link on the host is identified only by the owner's mark: another link of its kind can have the same attributes, and
- * the kernel reuses the index of a deleted link.
+ * Reports whether a link of the host is the device. Hardware is identified by its position on a bus and its permanent
+ * MAC. A virtual link on the host is identified only by the owner's mark: another link of its kind can have the same
+ * attributes, and the kernel reuses the index of a deleted link.
  */
 function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: string): boolean {
   const found = identityOf(link)

@@ -29,8 +29,8 @@ interface View {
   /** The host's nsid for itself, if it has one. */
   hostNsid?: number | undefined
   /**
-   * Whether the device has no peer or lower link. For such a device that was moved, such as a vxlan, the kernel reports
-   * the device's own index.
+   * Whether the device has no peer or lower link. For such a device, for example a vxlan, the kernel reports the
+   * device's own index after a move.
    */
   isAlone?: boolean
 }

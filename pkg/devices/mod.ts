@@ -1,6 +1,6 @@
 /**
- * Moves devices of the host to containers and back, and finds them in sysfs. Files of root record the identity and
- * former state of each device, because its container can change everything on the device itself.
+ * Moves devices of the host to containers and back, and finds them in sysfs. Files that only root can read record the
+ * identity and former state of each device, because its container can change everything on the device itself.
  *
  * @example
  * using lock = new DeviceRecords().open()

@@ -36,8 +36,8 @@ export interface Unrecorded {
 
 /**
  * Moves a device without a record back to the host. Its container may have changed all of its settings, so this moves
- * only hardware: down, without alias and alternative names, with `accept_ra` 0, and with the configured name or a
- * neutral one. Logs a permanent refusal of the kernel, because another DEL could not do better. Throws `CniError` for
+ * only hardware: down, without alias and alternative names, with `accept_ra` 0, and with the configured name or one
+ * like "dev0". Logs a permanent refusal of the kernel, because another DEL could not do better. Throws `CniError` for
  * temporary failures.
  */
 export function returnUnrecorded(host: RouteSocket, owner: Owner, place: Unrecorded): void {

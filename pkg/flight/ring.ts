@@ -40,6 +40,7 @@ export function emptyRing(): Uint8Array {
   return ring
 }
 
+/** A line of the flight recorder, with its number. */
 export interface Numbered {
   readonly sequence: number
   readonly line: FlightLine

@@ -4,8 +4,8 @@ import { type Builtins, builtinOf, PluginNotFound, requirePlugin, type Stamp, st
 import { pluginError, readResult } from "./printed.ts"
 
 /**
- * The calls of other plugins. `stdin` is for a plugin that writes its delegate's configuration, such as flannel.
- * `ifName` is for one that creates several interfaces, such as multus.
+ * Functions that call another plugin. `stdin` is for a plugin that writes its delegate's configuration, such as
+ * flannel. `ifName` is for one that creates several interfaces, such as multus.
  */
 export interface Delegate {
   /**
@@ -35,8 +35,9 @@ export interface DelegateContext {
 }
 
 /**
- * Returns the delegates of one call: found in its `CNI_PATH`, run with its environment and configuration. Refuses with
- * code 7 a plugin that names itself or a copy of itself, because it would call itself endlessly.
+ * Returns functions that call other plugins for one call. They find a plugin in the call's `CNI_PATH`, and run it with
+ * the call's environment and configuration. They refuse with code 7 a plugin that calls itself or a copy of itself,
+ * because that would never end.
  */
 export function delegateTo(context: DelegateContext): Delegate {
   const run = (command: string, found: Found, stdin = context.stdin, ifName?: string) => {

@@ -77,6 +77,7 @@ export function effectiveConfig(network: Network): Uint8Array {
   return encodeUtf8(stringifyJson(list))
 }
 
+/** The input of CHECK and DEL: a network, and an attachment to it. */
 export interface Attached {
   readonly network: Network
   readonly attachment: Attachment

@@ -8,7 +8,7 @@ import { callPlugin } from "./plugin-call.ts"
 import { deriveRequest, inVersion } from "./request.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** The configuration's version has no CHECK. This is a separate class, because plugins also use code 1. */
+/** The error if the configuration's version has no CHECK. This is a separate class, because plugins also use code 1. */
 export class CheckNotSupported extends CniError {
   constructor(cniVersion: string) {
     super(Code.IncompatibleVersion, `configuration version "${cniVersion}" does not support the CHECK command`)

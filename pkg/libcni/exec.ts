@@ -27,7 +27,7 @@ export interface Outcome {
 
 /**
  * The functions that find and run plugins, like Go's `invoke.Exec`. They replace the files of `CNI_PATH` and the
- * processes of this machine. Uses are tests without root, and plugins in a container or on another machine. A missing
+ * processes of this machine, for tests without root, or for plugins in a container or on another machine. A missing
  * function has its default.
  */
 export interface Exec {

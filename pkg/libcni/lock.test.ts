@@ -51,7 +51,7 @@ test("#230 ADD, CHECK and DEL of one container follow one another", async () => 
   const add = addNetwork(lab.runtime, network, attachmentOf())
   while (lab.calls.length === 0) await Bun.sleep(1)
   const del = delNetwork(lab.runtime, network, attachmentOf({ ifName: "net1" }))
-  // Another container's operations run meanwhile, so the DEL would have run if it did not wait.
+  // Another container's operations run first, so that the DEL would have run if it did not wait.
   await addNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
   await checkNetwork(lab.runtime, network, attachmentOf({ containerId: "c2" }))
   expect(lab.calls.map(({ verb, id }) => `${verb} ${id}`)).toEqual(["ADD c1", "ADD c2", "CHECK c2"])
@@ -184,7 +184,7 @@ test("#230 the wait for another operation ends when the caller is told to stop, 
   const never = () => Promise.reject(new Error("it ran"))
   await withContainer(lab.runtime, "c1", async () => {
     const waiting = [withContainer(stopped, "c1", never), withEverything(stopped, never)]
-    // Other operations run meanwhile, so that these two wait by now.
+    // Other operations run first, so that these two are waiting afterward.
     await elsewhere()
     stop.abort(new Error("told to stop"))
     // Awaits both, because either may end first.

@@ -69,7 +69,7 @@ export interface PortMapping {
   readonly hostIP?: string
 }
 
-/** The limits of a connection: bits per second, and bits of a burst. 0 means no limit. */
+/** Limits of bandwidth: bits per second, and bits of a burst. 0 means no limit. */
 export interface Bandwidth {
   readonly ingressRate?: number
   readonly ingressBurst?: number

@@ -13,7 +13,7 @@ const LINKS_MAX = 40
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG", "EACCES", "ELOOP"] as const
 
 /**
- * Throws `CniError` if other users than the administrator could change the content of a directory, or of its
+ * Throws `CniError` if users other than the administrator could change the content of a directory, or of its
  * subdirectory `inside`. Call it before trusting or writing anything there, and again after creating the directory.
  * After that no other user can change it.
  */
@@ -27,7 +27,7 @@ export function requireOwn(directory: string, inside?: string): void {
 }
 
 /**
- * Returns the reason why other users than the administrator could change or replace the content of a directory, or
+ * Returns the reason why users other than the administrator could change or replace the content of a directory, or
  * `undefined` if they cannot. Checks all directories and links of its path. Their owner must be root, this process's
  * user, or the owner of "/" (root, if a user namespace does not map it). Other users must not be able to write to them,
  * except group root. A directory on the path may be writable for all if it is sticky, like /tmp. A missing directory is
@@ -69,8 +69,8 @@ class Walk {
   }
 
   /**
-   * Returns the reason for a subdirectory. Only the administrator can change its parent now, but another user may have
-   * created it before, or got it from the administrator.
+   * Returns the reason why other users could change a subdirectory. Only the administrator can change its parent now,
+   * but another user may have created the subdirectory earlier, or become its owner.
    */
   #within(path: string): string | undefined {
     const found = findStat(path, true)

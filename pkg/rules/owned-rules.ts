@@ -22,7 +22,7 @@ const NO_PROGRAM = 'the program "iptables-restore" is missing (Debian\'s package
 
 /**
  * The rules of one feature, each with its owner. They are in nf_tables, or in iptables if the configuration selects it
- * or the kernel requires it. They are removed from both, wherever they are.
+ * or the kernel requires it. They are removed from both.
  *
  * @example
  * const rules = new OwnedRules(feature, filter, { nftables: filter && new InNftables(filter), iptables: new InIptables(filter) })
@@ -70,8 +70,8 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Logs that a table is new although other containers are attached, as the owners in the aliases of their host ends
-   * show. Never throws.
+   * Logs that a table is new although other containers are attached. Finds these by the owners in the aliases of host
+   * ends. Never throws.
    */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
@@ -154,8 +154,8 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Removes rules from all places, first from iptables. nf_tables may have a guard that both need, and its removal
-   * depends on the remaining rules.
+   * Removes rules from all places, first from iptables. A guard in nf_tables may be for the rules of both, so whether it
+   * is removed depends on the remaining rules.
    */
   #removeFromAll(
     which: string,

@@ -29,15 +29,15 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
   })
 }
 
-/** The path of a process's namespace. Nothing keeps it, and another process may have the same ID by now. */
+/** Matches the path of a process's namespace. The process may have ended, and another one may have its ID. */
 const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 
 /**
- * Returns the namespace for a verb, which is `found`. Throws code 8 if that is the plugin's own namespace, because the
- * verb would change the host. For DEL, such a path like /proc/PID/ns/net means that the container's process has ended
- * and a process of the host has its ID. The container's namespace no longer exists, and the path becomes "". Compares
- * the open namespace, so a later change of the path has no effect. `CNI_NETNS_OVERRIDE` allows the plugin's own
- * namespace.
+ * Checks and returns the namespace for a verb. Throws code 8 if it is the plugin's own namespace, because the verb
+ * would change the host. The exception is a DEL with a path like /proc/PID/ns/net: the container's process has then
+ * ended, and a process of the host has its ID. The container's namespace no longer exists, so the returned path is "".
+ * Compares the open namespace, so a later change of the path has no effect. `CNI_NETNS_OVERRIDE` allows the plugin's
+ * own namespace.
  */
 export function containerNamespace(verb: Verb, found: NamespaceFile, override = ""): NamespaceFile {
   if (verb !== "ADD" && verb !== "DEL") return found

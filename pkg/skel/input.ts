@@ -110,7 +110,7 @@ export function parseNetwork(raw: JsonObject, command: string, log: (line: strin
   })
 }
 
-/** Runs `parse`. Adds a prefix to its decoding error that programs search for, in upstream's spelling. */
+/** Runs `parse`. A decoding error gets a prefix in upstream's spelling, for which programs search. */
 function unmarshal<T>(parse: () => T): T {
   try {
     return parse()

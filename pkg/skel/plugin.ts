@@ -23,7 +23,7 @@ export interface Call {
    * DEL it may be "" or no longer exist.
    */
   readonly netns: string
-  /** The file at the path `netns`, opened first of all. It stays the same even if the path changes. */
+  /** The file at the path `netns`, opened before anything else. A later change of the path has no effect. */
   readonly namespace: NamespaceFile
   readonly ifName: string
   /** The value of `CNI_ARGS`. */
@@ -103,7 +103,7 @@ export function requireForAdd<T>(check: () => T): T {
 
 /**
  * Like `requireForAdd`, for a set of resources of which every container gets one. ADD can succeed as long as one of
- * them is usable. If none is, throws the first refusal.
+ * them is usable. Throws the first refusal if all are refused.
  */
 export function requireOneForAdd<T>(choices: readonly T[], check: (choice: T) => void): void {
   let refusal: CniError | undefined

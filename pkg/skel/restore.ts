@@ -37,8 +37,8 @@ export interface RestoreRequest {
   /** Whether to also restore objects inside containers. */
   readonly containers?: boolean
   /**
-   * Whether to move the rules of these attachments from nf_tables to iptables instead. The Go suite's plugins find only
-   * rules of iptables when they return.
+   * Whether to move the rules of these attachments from nf_tables to iptables instead. This prepares a return to the Go
+   * suite, whose plugins find only rules of iptables.
    */
   readonly toIptables?: boolean
   /**

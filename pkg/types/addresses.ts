@@ -121,7 +121,7 @@ export function parseCidr(text: string): Cidr | undefined {
 
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
-/** A text of this form is an IPv4 address in its normal form: IPv4 has no other. */
+/** Matches an IPv4 address, which has only this form. */
 const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
 const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
 

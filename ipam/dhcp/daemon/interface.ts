@@ -33,7 +33,7 @@ export interface Site {
 }
 
 /**
- * Sets the interface's MTU to that of a lease, like `ip link set mtu`. Does nothing if it already has it. Throws
+ * Sets the interface's MTU to that of a lease, like `ip link set mtu`. Does nothing if the two are equal. Throws
  * `NetlinkError`.
  */
 export function applyMtu({ inside, link, config }: Site, lease: Lease): void {

@@ -77,7 +77,7 @@ export class KernelLink {
     return this.#netns
   }
 
-  /** Opens the link and closes it again. Returns whether it exists. */
+  /** Opens the link and closes it again. Returns whether the link exists. */
   exists(): boolean {
     const exists = namespaceLives(this.record.namespace) && this.#open() !== undefined
     this.close()

@@ -14,7 +14,7 @@ import { isOnLink, type Options, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
-/** The fields of a server's message that a lease is made from. */
+/** The fields of a server's message that are used for a lease. */
 interface Given {
   readonly yourAddress: string
   readonly options: Options
@@ -29,7 +29,7 @@ export interface Circumstances {
   readonly before?: Lease | undefined
 }
 
-/** The lease time of an answer without one, like upstream's. */
+/** The lease time in seconds for an answer that has none, like upstream's. */
 const defaultSeconds = 3600
 
 /** Codes of options; RFC 2132, 3.5; RFC 3442. */

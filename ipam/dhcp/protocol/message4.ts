@@ -44,8 +44,8 @@ const at = { mac: fixedPart.size, serverName: 44, file: 108, cookie: 236, option
 const minimalSize = 300
 
 /**
- * Returns the UDP payload of a client's message. `secs` is the number of seconds since the client began.
- * `clientAddress` is its address, if it answers ARP for that address.
+ * Returns the UDP payload of a client's message. `secs` is the number of seconds since the client began to acquire its
+ * address. `clientAddress` is the client's address, if it answers ARP for that address.
  */
 export function encodeMessage(
   fields: { xid: number; secs: number; flags: number; clientAddress: number },

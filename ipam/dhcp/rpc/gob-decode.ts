@@ -109,7 +109,7 @@ function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   }
 }
 
-/** A reader of numbers and bytes. It throws `GobError` at the end. */
+/** A reader of numbers and bytes. It throws `GobError` for a value that exceeds the input. */
 class Reader {
   readonly #bytes: Uint8Array
   at = 0

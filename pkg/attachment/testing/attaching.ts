@@ -4,7 +4,7 @@ import type { Result } from "../../types/mod.ts"
 import { Undo } from "../../undo/mod.ts"
 import type { Attaching, Checking } from "../plugin.ts"
 
-/** An empty result of an IPAM plugin, with which no setting of an interface is changed. */
+/** An empty result of an IPAM plugin, with which a plugin changes no setting of the interface. */
 export const nothingLeased: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
 /** An attachment of interface `eth0` during its ADD. A simulated kernel has the links of host and container. */
