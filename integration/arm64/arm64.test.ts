@@ -16,7 +16,7 @@ import {
   TemporaryDirectory,
 } from "../lab/mod.ts"
 
-/** The visible effects of a plugin's call; `at` replaces the directory of its store. */
+/** The output and files of a plugin call. `at` replaces the directory of its store. */
 interface Seen {
   readonly stdout: string
   readonly stderr: string
@@ -26,7 +26,7 @@ interface Seen {
 
 const emulator = targets.arm64.emulator
 
-/** The stand-in of door.c for a call that this machine lacks. */
+/** System calls that door.c replaces on this machine, which lacks them. */
 const ofHostDoor = { renameat2: "rename" }
 
 test("the calls of host/seccomp.json for this machine are calls of its kernel", async () => {
@@ -36,7 +36,7 @@ test("the calls of host/seccomp.json for this machine are calls of its kernel", 
   await mustRun([(await muslOf(targets.arm64)).compiler, "-fsyntax-only", directory.join("calls.c")])
 })
 
-/** The plugins of a directory, run by QEMU or by this machine, with their own store. */
+/** The plugins of a directory with their own store. QEMU or this machine executes them. */
 class Machine implements AsyncDisposable {
   readonly #bin: string
   readonly #emulator: readonly string[]
@@ -65,7 +65,10 @@ class Machine implements AsyncDisposable {
     return { stdout: plain(stdout), stderr: plain(stderr), exitCode, files: await this.#files() }
   }
 
-  /** All files with their content; of the index only the names, because its content depends on chance and time. */
+  /**
+   * Returns all files with their content. For the index it returns only the names, because its content depends on
+   * chance and time.
+   */
   async #files(): Promise<Record<string, string>> {
     const entries = await readdir(this.#store.path, { recursive: true, withFileTypes: true })
     const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
@@ -85,7 +88,7 @@ class Machine implements AsyncDisposable {
 const ipam = { type: "host-local", dataDir: "AT", ranges: [[{ subnet: "10.1.0.0/29" }], [{ subnet: "fd00:1::/125" }]] }
 const network = (keys: object = {}) => ({ cniVersion: "1.1.0", name: "net", type: "ptp", ipam, ...keys })
 
-/** The verbs of host-local: each address is assigned, checked, requested twice, released, and collected. */
+/** Runs the verbs of host-local: assigns, checks, requests again, releases and collects addresses. */
 async function life(machine: Machine): Promise<Seen[]> {
   const call = (verb: PluginCall["verb"], containerId: string, keys: object = {}, args?: string) =>
     machine.run("host-local", verb, { containerId, config: network(keys), ...(args ? { args } : {}) })
@@ -149,7 +152,7 @@ describe.each([
       return { offset, address, size, alignment }
     })
     expect(segments.length).toBeGreaterThan(1)
-    // A kernel with pages of 64 KiB maps whole pages of the file, each with the rights of one segment.
+    // A kernel with pages of 64 KiB maps whole pages of the file, each with the access rights of one segment.
     const page = 0x10000
     for (const { offset, address, alignment } of segments)
       expect({ alignment, place: offset % page }).toEqual({ alignment: page, place: address % page })

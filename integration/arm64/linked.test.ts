@@ -6,7 +6,7 @@ import { muslOf } from "../../scripts/musl.ts"
 import { buildEach } from "../../scripts/native.ts"
 import { builtPlugins, TemporaryDirectory } from "../lab/mod.ts"
 
-/** Returns the files and archive members in an executable, from the linker's map. */
+/** Returns the object files and archive members in an executable, from the linker's map. */
 async function linkedInto(map: string): Promise<string[]> {
   const text = await Bun.file(map).text()
   const [, members = ""] = /^Archive member included.*?\n\n(.*?)\n\n/ms.exec(text) ?? []
@@ -14,7 +14,7 @@ async function linkedInto(map: string): Promise<string[]> {
   return [...files, ...[...members.matchAll(/^(\S+\.a\(\S+\))/gm)].map(([, member = ""]) => member)]
 }
 
-/** Linked objects other than ours and musl's: from the compiler. */
+/** Returns the linked objects that are neither ours nor musl's: those of the compiler. */
 async function fromCompiler(target: Target): Promise<Set<string>> {
   await using directory = await TemporaryDirectory.create("cni-linked", dirname(builtPlugins))
   await mkdir(directory.join("maps"))

@@ -1,6 +1,6 @@
 /**
- * Packages for arm64 of a sample of the plugins, with the executables that are built for it, read back by the tools of
- * their distributions.
+ * Tests packages for arm64 with a sample of the plugins, built for arm64. The tools of their distributions read the
+ * packages.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { chmod, mkdir, readdir, readFile } from "node:fs/promises"
@@ -29,11 +29,11 @@ afterAll(() => directory[Symbol.asyncDispose]())
 
 const making = () => ({ directory: directory.path, age: 1_700_000_000 })
 
-/** `e_machine` of an ELF header: EM_AARCH64, <linux/elf-em.h> */
+/** Returns `e_machine` of an ELF header; EM_AARCH64, <linux/elf-em.h> */
 const machineOf = (executable: Buffer) => executable.readUInt16LE(18)
 const AARCH64 = 183
 
-/** Checks that plugins and tool below a root are the built ones, for arm64, and run there. */
+/** Checks that the plugins and the tool below a root directory are those built for arm64, and that they run there. */
 async function expectExecutables(root: string, plugins: string, tools: string): Promise<void> {
   expect((await readdir(join(root, plugins))).filter((name) => name !== "cni").sort()).toEqual(samplePlugins)
   for (const { kind, name, bytes } of files.filter(({ kind }) => kind === "plugin" || kind === "tool")) {
@@ -51,7 +51,7 @@ async function expectExecutables(root: string, plugins: string, tools: string): 
   expect((await run(join(tools, "cni"), ["version"], {})).stdout).toContain(version)
 }
 
-/** An empty directory below the test's. */
+/** Creates an empty directory below that of the test. */
 async function emptyDirectory(name: string): Promise<string> {
   const path = directory.join(name)
   await mkdir(path)

@@ -13,7 +13,7 @@ testWith(needs, "both directions: what tc shows is what it shows after upstream'
   expect(await qdiscLines(host)).toEqual(lines.sort())
   const qdiscs = await qdiscsOf(host)
   expect(qdiscs.find(({ dev, root }) => dev === hostEnd && root)?.options).toMatchObject({
-    rate: 1_000_000, // bytes a second
+    rate: 1_000_000, // bytes per second
     burst: 100_000,
     lat: 25_000,
   })
@@ -25,7 +25,7 @@ testWith(needs, "both directions: what tc shows is what it shows after upstream'
   const filters = await filterLines(host, hostEnd, ["parent", "ffff:"])
   expect(filters[0]).toBe("filter protocol all pref 1 u32 chain 0")
   expect(filters).toContain("match 00000000/00000000 at 0")
-  // upstream has a second action, which never runs and which others must understand (KW-BW6)
+  // the Go plugin adds a second action that never runs, which other programs must understand (KW-BW6)
   const actions = filters.filter((line) => line.startsWith("action"))
   expect(actions).toEqual([`action order 1: mirred (Egress Redirect to device ${ifbName}) stolen`])
   expect(await qdiscsOf(pod)).toEqual([])
@@ -60,7 +60,7 @@ for (const maker of ["macvlan", "ipvlan"] as const) {
       "eth0 tbf 1: root",
     ])
     const rates = new Map((await qdiscsOf(pod)).map(({ dev, kind, options }) => [`${dev} ${kind}`, options.rate]))
-    expect(rates.get("eth0 tbf")).toBe(2_000_000) // what the container sends
+    expect(rates.get("eth0 tbf")).toBe(2_000_000) // the packets that the container sends
     expect(rates.get(`${ifbName} tbf`)).toBe(1_000_000)
     const { address } = await linkOf(pod, ifbName)
     expect(result.interfaces.at(-1)).toEqual({ name: ifbName, mac: address, mtu: 1500, sandbox: pod.path })

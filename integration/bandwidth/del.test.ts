@@ -5,7 +5,7 @@ import { ifbsOf, Limited, qdiscLines, qdiscsOf } from "./limited.ts"
 const both = { ingressRate: "8M", egressRate: "8M" }
 const needs = ["ifb", "tbf"] as const
 
-/** Everything that a limit may leave, on the host and in the container. */
+/** Checks that no object of a limit is left on the host or in the container. */
 async function expectNothing({ host, pod }: Limited): Promise<void> {
   for (const where of [host, pod] as Namespace[]) {
     expect(await qdiscsOf(where)).toEqual([])

@@ -10,7 +10,7 @@ import {
   type PluginResult,
 } from "../lab/mod.ts"
 
-/** A qdisc as `tc -j qdisc show` has it. */
+/** A qdisc in the output of `tc -j qdisc show`. */
 export interface ShownQdisc {
   kind: string
   handle: string
@@ -20,31 +20,31 @@ export interface ShownQdisc {
   options: { rate?: number; burst?: number; lat?: number; default?: string; limit?: number }
 }
 
-/** The qdiscs of a namespace, without the kernel's default ones. */
+/** Returns the qdiscs of a namespace, without the kernel's default qdiscs. */
 export async function qdiscsOf(where: Namespace): Promise<ShownQdisc[]> {
   const all = await where.json<ShownQdisc[]>("tc", ["-j", "qdisc", "show"])
   return all.filter(({ handle }) => handle !== "0:")
 }
 
-/** The qdiscs of a namespace as "DEV KIND HANDLE PLACE". */
+/** Returns the qdiscs of a namespace as "DEV KIND HANDLE PLACE". */
 export async function qdiscLines(where: Namespace): Promise<string[]> {
   const all = await qdiscsOf(where)
   return all.map(({ dev, kind, handle, root, parent }) => `${dev} ${kind} ${handle} ${root ? "root" : parent}`).sort()
 }
 
-/** Returns the lines of `tc filter show` for one place of a link. */
+/** Returns the output lines of `tc filter show` for a link and a place such as "ingress". */
 export async function filterLines(where: Namespace, dev: string, place: string[]): Promise<string[]> {
   const { exitCode, stdout } = await where.tryExec("tc", ["filter", "show", "dev", dev, ...place])
   return exitCode === 0 ? stdout.split("\n").flatMap((line) => line.trim() || []) : []
 }
 
-/** The devices that limits need, by name. */
+/** Returns the names of the ifb devices, which limits use. */
 export async function ifbsOf(where: Namespace): Promise<string[]> {
   const links = await where.json<{ ifname?: string }[]>("ip", ["-j", "link", "show", "type", "ifb"])
-  return links.flatMap(({ ifname }) => ifname ?? []).sort() // `ip` prints an empty object for a link of another kind
+  return links.flatMap(({ ifname }) => ifname ?? []).sort() // `ip` prints an empty object for links of other types
 }
 
-/** The device's name as upstream derives it from network and container. */
+/** Returns the name that the Go plugin gives to a container's ifb device. */
 export function upstreamName(network: string, containerId: string): string {
   return `bwp${createHash("sha512")
     .update(network + containerId)
@@ -52,7 +52,7 @@ export function upstreamName(network: string, containerId: string): string {
     .slice(0, 12)}`
 }
 
-/** The plugin that creates the container's interface, and its requirements on the host. */
+/** The plugins that create the container's interface, with their requirements on the host. */
 const makers = {
   bridge: gatewayBridge("lab"),
   ptp: { ipam: gatewayBridge("lab").ipam },
@@ -63,7 +63,7 @@ const makers = {
 
 export type Maker = keyof typeof makers
 
-/** The connection of a container. */
+/** How a container is connected to the host. */
 export interface Connection {
   maker?: Maker
   ifName?: string
@@ -73,12 +73,12 @@ export interface Connection {
   call?: Partial<PluginCall>
 }
 
-/** A container that an interface plugin has connected, and the bandwidth plugin that comes next. */
+/** A container that an interface plugin has connected, with the attachment of the bandwidth plugin. */
 export class Limited implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
   readonly maker: Attachment
-  /** The answer of the interface plugin. */
+  /** The result of the interface plugin. */
   readonly prevResult: PluginResult
   readonly bandwidth: Attachment
 
@@ -96,7 +96,7 @@ export class Limited implements AsyncDisposable {
     this.bandwidth = bandwidth
   }
 
-  /** `keys` are those of the bandwidth plugin. */
+  /** Creates a host and connects a container. `keys` are those of the bandwidth plugin. */
   static async create(keys: object = {}, connection: Connection = {}): Promise<Limited> {
     const { maker: type = "bridge", ifName = "eth0", cniVersion = newest } = connection
     const host = connection.host ?? (await HostNamespace.create())
@@ -110,20 +110,20 @@ export class Limited implements AsyncDisposable {
     return new Limited(host, pod, maker, prevResult, bandwidth)
   }
 
-  /** The host's end of the container's interface. */
+  /** The name of the host's end of the container's interface. */
   get hostEnd(): string {
     const found = this.prevResult.interfaces.find(({ name }) => name.startsWith("veth"))
     if (!found) throw new Error("the interface has no end on the host")
     return found.name
   }
 
-  /** The container's address, and its gateway's. */
+  /** The container's address and its gateway. */
   get addresses(): { pod: string; gateway: string } {
     const [ip] = this.prevResult.ips
     return { pod: ip?.address.split("/")[0] ?? "", gateway: ip?.gateway ?? "" }
   }
 
-  /** The name of upstream's device. */
+  /** The name of the Go plugin's ifb device. */
   get ifbName(): string {
     return upstreamName("lab", this.pod.name)
   }
@@ -134,8 +134,8 @@ export class Limited implements AsyncDisposable {
 }
 
 /**
- * The links that macvlan, ipvlan and host-device need: veth pairs whose far ends are ports of a bridge with the
- * gateway's address.
+ * Creates the links that macvlan, ipvlan and host-device need: veth pairs whose other ends are ports of a bridge with
+ * the gateway's address.
  */
 async function addUplinks(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "lan", "up", "type", "bridge"])

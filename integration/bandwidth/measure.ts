@@ -3,21 +3,21 @@ import { execa } from "execa"
 import { type Namespace, programEnv, scaleTimeout, waitLimitMs } from "../lab/mod.ts"
 
 const script = join(import.meta.dir, "transfer.ts")
-/** The bytes of a full frame, as a qdisc counts them, and the bytes of its payload. */
+/** The size of a full frame, as qdiscs count it, and of its payload, in bytes. */
 const FRAME = 1514
 const PAYLOAD = 1448
 
-/** A transfer to be measured. */
+/** A TCP transfer to measure. */
 export interface Transfer {
   from: Namespace
   to: Namespace
   address: string
-  /** The total bytes. The burst and the waiting bytes are not measured. */
+  /** The total size in bytes. The first `skip` bytes, which are the burst and the queue, are not measured. */
   bytes: number
   skip: number
 }
 
-/** Transfers over TCP, and returns the bits a second of frames that the receiver saw. */
+/** Transfers data over TCP. Returns the rate at which frames arrived, in bits per second. */
 export async function transfer({ from, to, address, bytes, skip }: Transfer): Promise<number> {
   const options = {
     env: programEnv,
@@ -50,12 +50,13 @@ function rateOf(arrivals: readonly [atMs: number, bytes: number][], skip: number
   return (bytesPerSecond * FRAME * 8) / PAYLOAD
 }
 
-/** The number of attempts for a transfer that other work of the machine disturbs. */
+/** The number of attempts, because other load on the machine can disturb a transfer. */
 const ATTEMPTS = 5
 
 /**
- * Transfers until one is within 10 % of the rate. A delayed sender makes it slower. A receiver that is delayed at the
- * start receives the waiting bytes at once, which looks faster. Throws if none is: a wrong limit is wrong each time.
+ * Repeats a transfer until its rate is within 10 % of the limit. Throws if none is, because a wrong limit is wrong each
+ * time. A delayed sender makes a transfer slower. A receiver that starts late gets the queued bytes at once, which
+ * makes it seem faster.
  */
 export async function expectRate(bitsPerSecond: number, what: Transfer): Promise<void> {
   const measured: number[] = []

@@ -6,10 +6,10 @@ import { expectRate, transfer } from "./measure.ts"
 const rate = 4_000_000
 const keys = { ingressRate: "4Mbit", egressRate: "4Mbit" }
 
-/** More than the 32 KiB of the default burst, and the waiting bytes. */
+/** More bytes than the default burst of 32 KiB and the queue. */
 const amount = { bytes: 1_500_000, skip: 250_000 }
 
-/** A transfer to the container, or from it; `peer` is at the gateway's address. */
+/** Returns a transfer to the container ("in") or from it ("out"). `peer` has the gateway's address. */
 function over({ pod, addresses }: Limited, peer: Namespace, way: "in" | "out") {
   if (way === "in") return { from: peer, to: pod, address: addresses.pod, ...amount }
   return { from: pod, to: peer, address: addresses.gateway, ...amount }
@@ -42,7 +42,7 @@ for (const [maker, more, where] of places) {
   }
 }
 
-/** Many times the limit, and far below the speed of any machine. */
+/** Many times the limit, but far below the speed of any machine. */
 const fast = 10 * rate
 const much = { bytes: 6_000_000, skip: 250_000 }
 
@@ -71,7 +71,7 @@ testWith(["ifb", "tbf"], "after DEL traffic is as fast as ever, in both directio
   expect(await qdiscsOf(limited.host)).toEqual([])
 })
 
-// With its ticks cut to 32 bits the burst would be 155,276 bytes, and the rest would take a quarter of an hour
+// If its ticks were cut to 32 bits, the burst would be 155,276 bytes, and the rest would take a quarter of an hour
 // (KW-BW3).
 testWith(["ifb", "tbf"], "a large burst at a low rate goes at once, whole", async () => {
   await using limited = await Limited.create({ ingressRate: 8000, ingressBurst: 40_000_000 })

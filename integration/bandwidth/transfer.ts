@@ -1,6 +1,6 @@
 /**
- * One end of a transfer over TCP. `transfer.ts sink BYTES` listens, prints its port, and when so many bytes have
- * arrived the times of arrival as JSON; `transfer.ts source ADDRESS PORT` sends until the other end has had enough.
+ * One end of a TCP transfer. `transfer.ts sink BYTES` listens and prints its port. After so many bytes it prints their
+ * arrival times as JSON. `transfer.ts source ADDRESS PORT` sends until the other end closes the connection.
  */
 import { connect, createServer, type Socket } from "node:net"
 

@@ -30,8 +30,7 @@ describe("an ADD that fails leaves nothing, when", () => {
       /"tc qdisc del dev eth0 root" removes it/,
       999,
     ],
-    // After the first direction has been limited: the last free priority of the hook is taken by another kind of
-    // filter.
+    // ADD fails after it has limited the first direction, because a filter of another type has the last free priority.
     [
       "the filter cannot be added",
       {},
@@ -43,7 +42,7 @@ describe("an ADD that fails leaves nothing, when", () => {
       /Cannot redirect the packets that "veth/,
       999,
     ],
-    // The last that can fail: 0.2.0 has no results without addresses.
+    // The last step that can fail, because version 0.2.0 has no results without addresses.
     [
       "the result cannot be written, and a hook of another program has the filter",
       { cniVersion: "0.2.0", prevResult: { cniVersion: "0.2.0" } },

@@ -2,13 +2,13 @@ import { describe, expect } from "bun:test"
 import { expectUnchanged, type PluginResult, succeed, takeSnapshot, testWith } from "../lab/mod.ts"
 import { filterLines, ifbsOf, Limited, qdiscLines, qdiscsOf } from "./limited.ts"
 
-// Debian's Go plugin, version 1.1.1: it supports CNI 1.0.0, and knows neither units nor a burst of its own.
+// Debian's Go plugin 1.1.1 supports CNI 1.0.0. It supports neither units nor a default burst.
 const upstream = { bin: "/usr/lib/cni/bandwidth" }
 const needs = ["ifb", "tbf"] as const
 const keys = { ingressRate: 8_000_000, ingressBurst: 800_000, egressRate: 16_000_000, egressBurst: 800_000 }
 const create = () => Limited.create(keys, { cniVersion: "1.0.0" })
 
-/** The options of all qdiscs by link and kind, and the devices. */
+/** Returns the options of all qdiscs by link and kind, and the ifb devices. */
 async function stateOf({ host }: Limited): Promise<object> {
   const qdiscs = await qdiscsOf(host)
   return {
@@ -98,7 +98,7 @@ describe("after an ADD here", () => {
   )
 })
 
-// As the releases v1.5.0 and v1.5.1 made it, in their words of tc: upstream went back to tbf after them.
+// The objects of the Go plugin's releases 1.5.0 and 1.5.1, as `tc` commands. Later releases use tbf again.
 testWith(needs, "DEL takes what upstream's v1.5 has made, and ADD replaces it", async () => {
   await using limited = await create()
   const { host, hostEnd, ifbName, bandwidth } = limited

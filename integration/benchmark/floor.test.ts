@@ -7,11 +7,11 @@ import { type Change, diffSnapshots, expectUnchanged, type Snapshot, takeSnapsho
 
 await buildPrograms()
 
-/** A change without its random names. */
+/** Returns a change without random names. */
 const plain = ({ section, sign, line }: Change) =>
   `${section} ${sign} ${line}`
     .replaceAll(/vethfloor|veth[0-9a-f]{8}/g, "VETH")
-    .replaceAll(/\b10\.88\.200\.20\d\b/g, "POD") // the chain takes the address after the last one
+    .replaceAll(/\b10\.88\.200\.20\d\b/g, "POD") // the chain gets the address after the last one
     .replaceAll(/([0-9a-f]{2}:){5}[0-9a-f]{2}/g, "MAC")
     .replaceAll(/bench\/\w+\/eth0/g, "OWNER")
 
@@ -35,6 +35,6 @@ test("the kernel floor leaves what the chain leaves, and takes all of it back", 
   expect(plainDifference(before.pod, byFloor.pod)).toEqual(plainDifference(before.pod, byChain.pod))
   expect(plainDifference(before.host, byFloor.host).length).toBeGreaterThan(5)
   expectUnchanged(before.host, after.host)
-  // A deleted interface has no arp_notify and accept_dad; all else is unchanged.
+  // The deleted interface no longer has arp_notify and accept_dad; everything else is unchanged.
   expectUnchanged(before.pod, after.pod)
 })

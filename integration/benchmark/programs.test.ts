@@ -37,7 +37,7 @@ test("traffic passes between two namespaces in every way, and is an error where 
   await expect(time("trips", 1, 5001)).rejects.toThrow("connect")
 })
 
-/** The processor time of a process so far, in ticks; field 14 and 15 of /proc/PID/stat. */
+/** Returns the CPU time of a process in ticks; fields 14 and 15 of /proc/PID/stat. */
 async function ticks(pid: string): Promise<number> {
   const fields = (await Bun.file(`/proc/${pid}/stat`).text()).split(") ")[1]?.split(" ") ?? []
   return Number(fields[11]) + Number(fields[12])

@@ -50,7 +50,7 @@ test("ADD makes the bridge, a port on it and the container's interface, and answ
   expect(eth0.address).toBe(container?.mac ?? "")
   expect(globals(eth0)).toEqual(["10.22.0.2/16"])
   expect(eth0.addr_info[0]?.broadcast).toBe("10.22.255.255")
-  expect(globals(await link(host, "br-lab"))).toEqual([]) // no gateway was asked for
+  expect(globals(await link(host, "br-lab"))).toEqual([]) // no gateway was requested
 })
 
 test("two containers on one bridge reach each other and the gateway, over both families", async () => {

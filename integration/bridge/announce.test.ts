@@ -25,7 +25,8 @@ test.each([
   for (const ip of Object.keys(former)) expect(`${ip} ${await ping(neighbour, ip)}`).toBe(`${ip} true`)
   await succeed(left.run("DEL"))
   const mac = (await new Attachment(host, next, network(former)).add()).interfaces[2]?.mac
-  // Known by the end of the ADD: without the announcement the former MAC is believed for half a minute.
+  // Known at the end of ADD. Without the announcement, the other machine would use the former MAC address for half a
+  // minute.
   for (const ip of Object.keys(former)) {
     const [entry] = await neighbour.json<{ lladdr: string }[]>("ip", ["-j", "neigh", "show", ip])
     expect(entry?.lladdr).toBe(mac as string)

@@ -15,7 +15,7 @@ import {
   takeSnapshot,
 } from "../lab/mod.ts"
 
-/** A host and a container with an interface from an earlier plugin of the chain. */
+/** Creates a host and a container with an interface from an earlier plugin of the chain. */
 async function chained() {
   const host = await HostNamespace.create()
   return { host, ...(await addPod(host)) }
@@ -87,7 +87,8 @@ test("firewall behind it keeps containers apart on the bridge, by their ports", 
 test("a host interface that is not a pair's end leaves the bridge with DEL, and stays", async () => {
   await using host = await HostNamespace.create()
   const pod = await host.addContainer()
-  // What a plugin for virtual machines may make: a device on the host, and something of its own in the container.
+  // Interfaces that a plugin for virtual machines may create: a device on the host, and a different link in the
+  // container.
   await host.exec("ip", ["link", "add", "given0", "type", "veth", "peer", "name", "machine"])
   await pod.exec("ip", ["link", "add", "eth0", "up", "type", "bridge"])
   const prevResult = await resultOf(host, pod)
@@ -99,7 +100,7 @@ test("a host interface that is not a pair's end leaves the bridge with DEL, and 
   expect((await linkOf(host, "given0")).master).toBeUndefined()
 })
 
-/** Operations that an interface of an earlier plugin does not allow. */
+/** Keys that are not possible with an interface of an earlier plugin. */
 const refusals: { what: string; keys: object; setUp?: (host: HostNamespace) => unknown; says: string }[] = [
   { what: "ipam", keys: { ipam: { type: "host-local" } }, says: 'Cannot use "ipam" with an interface of an earlier' },
   {

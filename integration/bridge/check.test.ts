@@ -38,7 +38,7 @@ test("CHECK takes no notice of what others have added to the result, or have don
   expect(checked).toMatchObject({ exitCode: 0, stdout: "" })
 })
 
-/** Changes to an attachment, and the error of CHECK for each. */
+/** Changes to an attachment, with the error of CHECK for each. */
 const damages: {
   what: string
   damage: (host: HostNamespace, pod: ContainerNamespace, result: PluginResult) => Promise<unknown>

@@ -2,7 +2,7 @@ import { expect } from "bun:test"
 import { Attachment, bridgeNetwork, HostNamespace, testWith, waitFor } from "../lab/mod.ts"
 import { dualStack } from "../masquerade/host.ts"
 
-/** Records the source and destination of packets that arrive at port 9. */
+/** Rules that record the source and destination of packets to port 9. */
 const arrivals = `table inet test {
   set arrived4 { type ipv4_addr . ipv4_addr; size 16; flags dynamic; }
   set arrived6 { type ipv6_addr . ipv6_addr; size 16; flags dynamic; }
@@ -21,7 +21,7 @@ for (const filtered of ["0", "1"]) {
     const config = bridgeNetwork({ ...dualStack, ipMasq: true })
     await new Attachment(host, a, config).add()
     await new Attachment(host, b, config).add()
-    // Where br_netfilter is not loaded there is nothing to set, and what a bridge forwards passes no rules.
+    // Without br_netfilter this setting does not exist, and frames between ports of a bridge pass no rules.
     for (const tables of ["iptables", "ip6tables"]) {
       await host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-${tables}=${filtered}`])
     }

@@ -50,7 +50,7 @@ describe("portIsolation", () => {
 })
 
 describe("hairpinMode", () => {
-  /** Returns how many of its own broadcasts a container receives when it requests an unused address. */
+  /** Returns how many of its own broadcasts come back to a container that resolves an unused address. */
   async function ownBroadcasts(pod: ContainerNamespace): Promise<number> {
     const { address } = await linkOf(pod, "eth0")
     const chain = "{ type filter hook ingress device eth0 priority 0; }"
@@ -203,7 +203,7 @@ describe("DNS", () => {
 test("first ADDs that fail do not make others fail at the same time", async () => {
   const config = bridgeNetwork({ isDefaultGateway: true })
   const unreachable = { dst: "198.51.100.0/24", gw: "192.0.2.1" }
-  const bad = { ...config, ipam: { ...config.ipam, routes: [unreachable] } } // fails once the bridge is there
+  const bad = { ...config, ipam: { ...config.ipam, routes: [unreachable] } } // fails after it has created the bridge
   for (let round = 0; round < 3; round++) {
     const { host, pods } = await hostAndPods(6)
     await using _ = host
@@ -220,7 +220,8 @@ test("a bridge that goes while ADD asks for its address, of which /sys then says
   const { host, pods } = await hostAndPods()
   await using _ = host
   await host.exec("ip", ["link", "add", "br-lab", "type", "bridge"])
-  // The speed of a link that has none reads as EINVAL forever, as any file of a link does for the moment of its going.
+  // Reading the speed of such a link always fails with EINVAL, as does every file of a link while the link is being
+  // deleted.
   await host.exec("mount", ["--bind", "/sys/class/net/lo/speed", "/sys/class/net/br-lab/address"])
   const { stdout } = await host.exec("sh", ["-c", "cat /sys/class/net/br-lab/address 2>&1 || true"])
   expect(stdout).toContain("Invalid argument")

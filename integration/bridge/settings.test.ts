@@ -15,7 +15,7 @@ import {
 
 const { ipam: _none, ...bare } = bridgeNetwork()
 
-/** The origins of a bridge, with a port whose low address a bridge without a fixed address takes. */
+/** Bridges of different origin. One port has a low MAC address, which a bridge without a fixed address takes. */
 const origins: [string, object, (host: HostNamespace, neighbour: ContainerNamespace) => Promise<unknown>][] = [
   [
     "that an operator has made",
@@ -57,7 +57,7 @@ test.each(origins)(
     const mac = interfaces[0]?.mac ?? ""
     const now = async () => (await linkOf(host, "br-lab")).address
     expect(await now()).toBe(mac)
-    await neighbour.tryExec("ip", ["link", "del", "eth9"]) // the port of the lowest address goes
+    await neighbour.tryExec("ip", ["link", "del", "eth9"]) // delete the port with the lowest address
     expect(await now()).toBe(mac)
     const go = new Attachment(host, third, { ...bare, cniVersion: "1.0.0" }, { bin: "/usr/lib/cni/bridge" })
     const { json } = await succeed(go.run("ADD"))
@@ -83,7 +83,7 @@ test("a bridge made for an interface that is down has its link-local address, as
   const attachment = new Attachment(host, await host.addContainer(), { ...bare, disableContainerInterface: true })
   await attachment.add()
   expect((await linkOf(host, "br-lab")).operstate).toBe("DOWN")
-  // The kernel takes "tentative" off by a work queue.
+  // The kernel removes "tentative" with a delay.
   const hasAddress = async () => {
     const { stdout } = await host.exec("ip", ["-6", "address", "show", "dev", "br-lab", "scope", "link"])
     return /inet6 fe80::\S+\/64 scope link $/m.test(stdout)

@@ -35,13 +35,13 @@ interface Ruleset {
   }[]
 }
 
-/** The objects of the spoof check's table, as `nft` prints it; empty without a table. */
+/** Returns the objects in the table of the spoof check, as `nft` prints them, or an empty list without a table. */
 async function spoofTable(host: HostNamespace): Promise<Ruleset["nftables"]> {
   const { exitCode, stdout } = await host.tryExec("nft", ["-j", "list", "table", "bridge", "cni_spoofcheck"])
   return exitCode === 0 ? (JSON.parse(stdout) as Ruleset).nftables.slice(1) : []
 }
 
-/** The elements of a set, each with its comment. */
+/** Returns the elements of a set with their comments. */
 async function elementsOf(host: HostNamespace, name: string): Promise<{ val: unknown; comment: string }[]> {
   const set = (await spoofTable(host)).find((object) => object.set?.name === name)?.set
   return (set?.elem ?? []).map(({ elem }) => elem)
@@ -128,8 +128,8 @@ describe("ADD with macspoofchk", () => {
   test("does not bring the port up before it is guarded, and takes all back when it cannot be", async () => {
     const { host, pod, other } = await hostAndPods()
     await using _ = host
-    await new Attachment(host, other, bridgeNetwork()).add() // makes the bridge, which stays
-    // A set of another type has the name of ours.
+    await new Attachment(host, other, bridgeNetwork()).add() // creates the bridge, which stays
+    // A set with the name of ours, but another type.
     await host.exec("nft", ["add table bridge cni_spoofcheck; add set bridge cni_spoofcheck guarded { type mark; }"])
     const before = await takeSnapshot(host)
     await using links = await IpMonitor.start(host)
@@ -210,7 +210,7 @@ test("STATUS tries whether the kernel can check MACs, and changes nothing", asyn
   expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
 })
 
-/** Changes to the check, and the error of CHECK for each. */
+/** Changes to the spoof check, with the error of CHECK for each. */
 const damages: { what: string; damage: (host: HostNamespace, pod: ContainerNamespace) => unknown; says: string[] }[] = [
   {
     what: "the rule is gone",

@@ -13,7 +13,7 @@ import {
 
 const masquerading = { isDefaultGateway: true, ipMasq: true }
 
-/** One fault for each step that only this plugin has. */
+/** A breakage for each step that only this plugin has. */
 const breakages: Breakage[] = [
   {
     step: "the bridge's name belongs to something else",

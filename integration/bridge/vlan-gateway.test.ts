@@ -53,7 +53,7 @@ testWith(
 
     expect(await attachment.check(result)).toMatchObject({ exitCode: 0, stdout: "" })
     await attachment.del()
-    expect(await linkNames(host)).toEqual(expect.arrayContaining(["br-lab", "br-lab.100", peer])) // as the bridge stays
+    expect(await linkNames(host)).toEqual(expect.arrayContaining(["br-lab", "br-lab.100", peer])) // the VLAN interface stays like the bridge
   },
 )
 
@@ -72,7 +72,7 @@ testWith(["vlan_filtering"], "containers of one VLAN share it, those of another 
     "br-lab.200",
   ])
   expect(await ping(c, "10.23.0.1")).toBe(true)
-  expect(await ping(c, "10.22.0.2")).toBe(true) // by way of the host, which routes between the two
+  expect(await ping(c, "10.22.0.2")).toBe(true) // routed by the host
   await host.exec("sysctl", ["-w", "net.ipv4.ip_forward=0"])
   expect(await pingOnce(c, "10.22.0.2")).toBe(false)
 })
@@ -110,7 +110,7 @@ testWith(["vlan_filtering", "vlan"], "a VLAN interface that an administrator mad
   expect(await attachment.check(result)).toMatchObject({ exitCode: 0 })
 })
 
-/** Other links with the name of the VLAN's interface. */
+/** Other links with the name of the VLAN interface. */
 const strangers: { setUp: string[]; says: string }[] = [
   { setUp: ["link add br-lab.100 type bridge"], says: 'found kind "bridge"' },
   { setUp: ["link add br-lab.100 type veth peer name other"], says: '"other" not on the bridge' },
@@ -173,7 +173,7 @@ testWith(
   },
 )
 
-/** Changes to it in order, and the error of CHECK for each. */
+/** Changes to the VLAN interface in order, with the error of CHECK for each. */
 const damages: { command: string; says: string }[] = [
   {
     command: "address delete 10.22.0.1/16 dev br-lab.100",

@@ -24,7 +24,7 @@ async function hostAndPod() {
   return { host, pod: await host.addContainer() }
 }
 
-/** Attaches its own container. */
+/** Creates a container and attaches it. */
 async function attach(host: HostNamespace, keys: object): Promise<{ pod: ContainerNamespace; result: PluginResult }> {
   const pod = await host.addContainer()
   return { pod, result: await new Attachment(host, pod, bridgeNetwork(keys)).add() }
@@ -50,7 +50,7 @@ test("VLANs are in the kernel, or ADD names the feature that it lacks and the ho
   expect(await fail(attachment.run("STATUS"))).toMatchObject({ code: 50 })
 })
 
-/** The VLANs of a port, on a bridge that puts new ports into VLAN 1. */
+/** The VLANs of a port, on a bridge that adds new ports to VLAN 1. */
 const ports: [what: string, keys: object, vlans: string[]][] = [
   ["`vlan` is the only one of the port", { vlan: 100 }, ["100 PVID Egress Untagged"]],
   [
@@ -164,7 +164,7 @@ testWith(
   },
 )
 
-/** Changes to a port in order, and the error of CHECK for each. */
+/** Changes to a port in order, with the error of CHECK for each. */
 const damages: { damage: (host: HostNamespace, port: string) => unknown; says: string[] }[] = [
   {
     damage: (host, port) => host.exec("bridge", ["vlan", "del", "dev", port, "vid", "101"]),

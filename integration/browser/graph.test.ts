@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { NodeLab } from "../cni/node-lab.ts"
 import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
-/** Everything drawn, measured by the browser: run inside the page. */
+/** A script for the page that measures everything that the browser has drawn. */
 const measure = `
 const boxes = [...document.querySelectorAll("svg g[data-id]")].map((group) => ({
   id: group.dataset.id,
@@ -40,7 +40,7 @@ interface Measured {
   background: string
 }
 
-/** Headless Chromium without access to any network. */
+/** Runs headless Chromium without a network. */
 async function chromium(profile: TemporaryDirectory, ...args: string[]): Promise<string> {
   const flags = [
     "--headless",
@@ -71,7 +71,7 @@ for (const pods of [3, 110]) {
     await using lab = await NodeLab.create()
     await using profile = await TemporaryDirectory.create("cni-browser")
     for (let at = 1; at <= pods; at++) await lab.addPod(`web-${at}`)
-    // A fault for doctor: the rules of the published ports are gone.
+    // A fault for doctor: delete the rules of the published ports.
     await lab.host.exec("nft", ["delete", "table", "ip", "cni_hostports"])
     const backgrounds: string[] = []
     for (const theme of ["light", "dark"]) {
@@ -96,7 +96,7 @@ for (const pods of [3, 110]) {
       const picture = profile.join(`${theme}.png`)
       await chromium(profile, `--screenshot=${picture}`, `file://${file}`)
       expect([...new Uint8Array(await Bun.file(picture).slice(1, 4).arrayBuffer())]).toEqual([0x50, 0x4e, 0x47])
-      expect(Bun.file(picture).size).toBeGreaterThan(20_000) // an empty page of this size has 5,000
+      expect(Bun.file(picture).size).toBeGreaterThan(20_000) // a picture of an empty page has 5,000 bytes
     }
     expect(new Set(backgrounds).size).toBe(2)
   })

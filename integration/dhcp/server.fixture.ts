@@ -51,7 +51,7 @@ const hostile: Record<number, string>[] = [
   { 43: "ab".repeat(1000) },
 ]
 
-/** A valid lease with an invalid host or domain name. */
+/** A valid lease with an invalid domain name. */
 const withName = { 15: Buffer.from("a\nnameserver 6.6.6.6").toString("hex"), 3: "0a010201", 51: "00000e10" }
 
 /** An MTU of 65535, a route to 172.16.0.0/16 through the network's broadcast address, and a default route. */

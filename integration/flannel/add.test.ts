@@ -43,7 +43,7 @@ test.each<[string, SubnetKeys, object, object[], string[]]>([
     const kept = await net.kept()
     expect(Object.keys(kept)).toEqual([name])
     const ipam = { ranges, routes, type: "host-local" }
-    // Compact, keys in order, as the reference plugin writes it.
+    // Without spaces and with sorted keys, as the reference plugin writes it.
     expect(kept[name]).toBe(
       JSON.stringify({
         cniVersion: "1.1.0",

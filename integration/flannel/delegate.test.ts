@@ -6,7 +6,7 @@ const other = `
 [ ! -e /run/cni/fail-$CNI_COMMAND ] || { echo '{"cniVersion":"1.1.0","code":142,"msg":"not now"}'; exit 1; }
 [ $CNI_COMMAND != ADD ] || echo '{"cniVersion":"1.1.0","ips":[{"address":"10.244.1.9/24"}]}'`
 
-/** A host with a delegate "other" that is a program, and an attachment by it. */
+/** Creates a host with the script "other" as delegate, and an attachment that uses it. */
 async function withOther() {
   const net = await FlannelHost.create()
   const pod = await net.host.addContainer()
@@ -43,7 +43,7 @@ test("a delegate's error passes as it is, ADD leaves nothing, and DEL keeps the 
   expect(await net.kept()).toEqual({})
   await failing("DEL")
   expect(await fail(attachment.run("ADD"))).toMatchObject({ code: 142, msg: "not now" })
-  expect(Object.keys(await net.kept())).toHaveLength(1) // for the next DEL
+  expect(Object.keys(await net.kept())).toHaveLength(1) // kept for the next DEL
   expect(await fail(attachment.run("DEL"))).toMatchObject({ code: 142, msg: "not now" })
   expect(Object.keys(await net.kept())).toHaveLength(1)
   await working("DEL")
@@ -127,7 +127,7 @@ test("GC forgets what is gone, under both names, and leaves what is another netw
   expect(Object.keys(await net.kept())).toEqual(["stranger"])
 })
 
-// Their CHECK does not find a route without a gateway, which all of flannel's are.
+// CHECK of the Go plugins does not find routes without a gateway, and all routes of flannel are such.
 test("the Go plugins are delegates as well, also when DEL is another suite's", async () => {
   await using net = await FlannelHost.create()
   const pod = await net.host.addContainer()

@@ -1,10 +1,11 @@
 import { Attachment, type ContainerNamespace, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
-/** The path of the file on the tests' hosts: the machine may have a real one at its usual place. */
+/** The path of the subnet file on test hosts. The machine may have a real file at the usual path. */
 export const subnetFile = "/run/cni/subnet.env"
 
 /**
- * The file that flanneld writes for IPv4 on a node with subnet 10.244.1.0/24, in its order; undefined takes a key out.
+ * The entries of flanneld's subnet file for IPv4 on a node with 10.244.1.0/24, in flanneld's order. Undefined removes
+ * an entry.
  */
 export const ipv4Node = {
   FLANNEL_NETWORK: "10.244.0.0/16",
@@ -15,7 +16,7 @@ export const ipv4Node = {
 
 export type SubnetKeys = Readonly<Record<string, string | undefined>>
 
-/** A host on which flanneld has a subnet. */
+/** A host on which flanneld has written a subnet file. */
 export class FlannelHost implements AsyncDisposable {
   readonly host: HostNamespace
 
@@ -40,7 +41,7 @@ export class FlannelHost implements AsyncDisposable {
     return new Attachment(this.host, pod, config, call)
   }
 
-  /** The files with delegates' configurations, by name. */
+  /** Returns the saved configurations of delegates, by file name. */
   async kept(): Promise<Record<string, string>> {
     const { stdout } = await this.host.exec("sh", ["-c", "cd /var/lib/cni/flannel 2>/dev/null && ls -A || true"])
     const names = stdout.split("\n").filter(Boolean)
@@ -49,8 +50,8 @@ export class FlannelHost implements AsyncDisposable {
   }
 
   /**
-   * Returns a directory with the tested plugins and a delegate, a shell script that writes its input to /run/cni/VERB
-   * and runs `body`.
+   * Returns a directory with the plugins under test and a delegate. The delegate is a shell script that writes its
+   * input to /run/cni/VERB and runs `body`.
    */
   async addDelegate(name: string, body: string): Promise<string> {
     const directory = "/run/cni/bin"
@@ -60,7 +61,7 @@ export class FlannelHost implements AsyncDisposable {
     return directory
   }
 
-  /** The delegate's stdin for a verb. */
+  /** Returns the input that the delegate got for a verb. */
   async given(verb: string): Promise<Record<string, unknown>> {
     return Bun.file(this.host.file(`/run/cni/${verb}`)).json()
   }

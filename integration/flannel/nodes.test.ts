@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { connect, linkOf, pingOnce, waitFor } from "../lab/mod.ts"
 import { FlannelHost } from "./flannel-lab.ts"
 
-/** flanneld's file for both families on the node of this number. */
+/** Returns the entries of the subnet file for both families on the node with this number. */
 const node = (number: number) =>
   FlannelHost.create({
     FLANNEL_NETWORK: "10.244.0.0/16",
@@ -13,10 +13,7 @@ const node = (number: number) =>
     FLANNEL_IPMASQ: "true",
   })
 
-/**
- * Joins two nodes as flanneld does with its VXLAN backend: VNI 1, port 8472, no learning, one route for each other
- * node.
- */
+/** Connects nodes with VXLAN as flanneld does: VNI 1, port 8472, no learning, and a route to each other node. */
 async function joinOverlay(nodes: readonly FlannelHost[]): Promise<void> {
   for (const [at, { host }] of nodes.entries()) {
     const vxlan = [
@@ -90,7 +87,7 @@ test("pods of two nodes that a VXLAN joins reach each other, by both families, a
       await waitFor(() => from && pingOnce(from.pod, address), `${address} to answer`)
     }
   }
-  // A full packet fits into the overlay.
+  // A packet of the full MTU fits into the overlay.
   const full = ["-n", "-q", "-c", "1", "-M", "do", "-s", String(1450 - 28), b?.addresses[0] ?? ""]
   await waitFor(async () => (await a?.pod.tryExec("ping", full))?.exitCode === 0, "a full packet")
   for (const { net, pod } of pods) await net.attachment(pod).del()

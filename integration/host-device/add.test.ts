@@ -32,8 +32,8 @@ test("the device goes into the container as its interface, with addresses and ro
     ifname: "eth0",
     address: device.mac,
     mtu: 1400,
-    ifalias: "ens5", // as upstream notes it
-    altnames: [`lab:${pod.name}:eth0`], // for people
+    ifalias: "ens5", // the record of the Go plugin
+    altnames: [`lab:${pod.name}:eth0`], // shown to operators
     up: true,
   })
   for (const [family, gateway] of [
@@ -183,7 +183,7 @@ test.each([
   const { code, msg } = await fail(second.attachment.run("ADD"))
   expect(code).toBe(11)
   expect(msg).toEndWith(`it is "eth0" of lab/${first.pod.name}/eth0`)
-  await succeed(second.attachment.run("STATUS")) // it will be free again
+  await succeed(second.attachment.run("STATUS")) // the device will be returned
   await first.attachment.del()
   await second.attachment.add()
 })
@@ -203,7 +203,7 @@ test("ADD restores what is on the host again without a DEL: by hand, by the kern
   await using net = await DeviceHost.create()
   const first = await net.attach()
   await first.attachment.add()
-  // As the kernel puts it there when its namespace goes, changed in the meantime.
+  // The same state as after the kernel has deleted the namespace, with other changes in between.
   await first.pod.exec("ip", ["link", "set", "eth0", "mtu", "1300", "address", "0a:00:00:00:00:77"])
   await first.pod.exec("ip", ["link", "set", "eth0", "netns", net.host.name])
   const second = await net.attach({}, { ifName: "net1" })

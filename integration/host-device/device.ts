@@ -1,9 +1,9 @@
 import { Attachment, type ContainerNamespace, connect, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
-/** The device, as a host sets it up. */
+/** The device and its settings on the host. */
 export const device = { name: "ens5", mac: "0a:00:00:00:00:05", mtu: 1400, alias: "to the lab/3" } as const
 
-/** A link as `ip -d -j link show` shows it, as far as the tests look at it. */
+/** The fields of a link in `ip -d -j link show` that tests read. */
 export interface Shown {
   ifname: string
   address: string
@@ -13,14 +13,17 @@ export interface Shown {
   altnames?: string[]
 }
 
-/** The state that returns with a device: the output of `ip` without the carrier and the kernel's numbers. */
+/**
+ * Returns the state of a device that must be restored: the output of `ip` without the carrier and without numbers of
+ * the kernel.
+ */
 export async function describe(namespace: { json: HostNamespace["json"] }, name: string): Promise<object> {
   const [link] = await namespace.json<Shown[]>("ip", ["-d", "-j", "link", "show", name])
   const { ifname, address, mtu, ifalias = "", altnames = [], flags = [] } = link ?? {}
   return { ifname, address, mtu, ifalias, altnames, up: flags.includes("UP") }
 }
 
-/** The result of `describe` for the device while the host has it. */
+/** The result of `describe` for the device on the host. */
 export const asBefore = {
   ifname: device.name,
   address: device.mac,
@@ -30,7 +33,7 @@ export const asBefore = {
   up: true,
 }
 
-/** A host with a device, "ens5", whose other end is on another machine: "lan", with "port0". */
+/** A host with the device "ens5", which is connected to "port0" on another machine, "lan". */
 export class DeviceHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly lan: ContainerNamespace
@@ -58,7 +61,7 @@ export class DeviceHost implements AsyncDisposable {
     return { pod, attachment: new Attachment(this.host, pod, deviceNetwork(keys), call) }
   }
 
-  /** Shows the plugin other buses, made of these directories. */
+  /** Makes these directories the only buses that the plugin sees. */
   async setSysfs(...directories: readonly string[]): Promise<void> {
     for (const root of ["/sys/bus", "/sys/devices"]) {
       await this.host.exec("mount", ["-t", "tmpfs", "sysfs-of-test", root])
@@ -66,7 +69,7 @@ export class DeviceHost implements AsyncDisposable {
     if (directories.length > 0) await this.host.exec("mkdir", ["-p", ...directories])
   }
 
-  /** The device on the host. */
+  /** Returns the state of the device on the host. */
   describe(): Promise<object> {
     return describe(this.host, device.name)
   }
@@ -76,7 +79,7 @@ export class DeviceHost implements AsyncDisposable {
   }
 }
 
-/** A network that gives a container "ens5", with addresses in 192.0.2.0/24 and 2001:db8:2::/64. */
+/** Returns a network that gives "ens5" to a container, with addresses in 192.0.2.0/24 and 2001:db8:2::/64. */
 export function deviceNetwork(keys: object = {}): Record<string, unknown> {
   const ranges = [
     [{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.100", gateway: "192.0.2.9" }],
@@ -86,5 +89,5 @@ export function deviceNetwork(keys: object = {}): Record<string, unknown> {
   return { cniVersion: newest, name: "lab", type: "host-device", device: device.name, ipam, ...keys }
 }
 
-/** The Go plugins that Debian has. */
+/** The path of Debian's Go plugin. */
 export const upstream = "/usr/lib/cni/host-device"

@@ -1,6 +1,5 @@
 /**
- * Records that a container forges on links of others or its own. None of them makes the host take a link, or another's
- * device.
+ * Tests forged records on links of a container. None of them makes the host take a link, or another container's device.
  */
 import { expect, describe as group, test } from "bun:test"
 import {
@@ -20,14 +19,14 @@ import { asBefore, DeviceHost, describe, deviceNetwork } from "./device.ts"
 const records = "/run/cni/host-device"
 const inodeOf = async ({ path }: ContainerNamespace) => (await Bun.file(path).stat()).ino
 
-/** Runs a script as root in a container; failing commands are ignored. */
+/** Runs a script as root in a container. Ignores failing commands. */
 const attack = (pod: ContainerNamespace, ...lines: string[]) => pod.exec("sh", ["-c", `${lines.join("\n")}\ntrue`])
 
-/** Takes all alternative names off its interface. */
+/** A command that deletes all alternative names of the interface. */
 const strip =
   "for name in $(ip -o link show eth0 | grep -o 'altname [^ \\\\]*' | cut -d' ' -f2); do ip link property del dev eth0 altname \"$name\"; done"
 
-/** Replaces the device by a veth with the record of an earlier version of this plugin. */
+/** Replaces the device by a veth that has a record of this plugin's earlier version. */
 async function forge(pod: ContainerNamespace, former = "evil0:up:1500:02-00-00-00-00-99"): Promise<void> {
   await attack(
     pod,
@@ -115,7 +114,7 @@ group("a link that the container has put in the device's place", () => {
   })
 })
 
-/** A second device, "ens6". */
+/** Adds a second device, "ens6". */
 async function addSecond({ host, lan }: DeviceHost): Promise<void> {
   await host.exec("ip", ["link", "add", "ens6", "type", "veth", "peer", "name", "port1", "netns", lan.name])
   await host.exec("ip", ["link", "set", "ens6", "address", "0a:00:00:00:00:06", "mtu", "1300", "alias", "second", "up"])
@@ -158,10 +157,10 @@ group("of two containers with a device each", () => {
     await a.attachment.add()
     await b.attachment.add()
     await attack(a.pod, "ip link set eth0 down; ip link set eth0 name ens6; ip link set ens6 alias ens6")
-    await a.pod.exec("ip", ["link", "set", "ens6", "netns", net.host.name]) // as the kernel does with hardware
+    await a.pod.exec("ip", ["link", "set", "ens6", "netns", net.host.name]) // the kernel does this with hardware
     const { json } = await (await net.attach({ name: "third", device: "ens6" })).attachment.run("ADD")
     expect(json).toMatchObject({ code: 11, msg: expect.stringContaining(`"eth0" of other/${b.pod.name}/eth0`) })
-    expect(await net.describe()).toEqual(asBefore) // that ADD has given it back its name
+    expect(await net.describe()).toEqual(asBefore) // the failed ADD restored the name
     await a.attachment.del()
     await b.attachment.del()
     expect(await describe(net.host, "ens6")).toEqual({ ifname: "ens6", ...second })
@@ -183,7 +182,7 @@ test("a device that was deleted with its other end is not taken for a link of a 
   await attachment.add()
   await net.host.removeContainer(net.lan)
   await waitFor(async () => !(await linkNames(pod)).includes("eth0"), "the end of the device")
-  // A pair of another container, which gets the numbers of that other end.
+  // The veth of another container gets the index that the deleted peer had.
   const later = await net.host.addContainer("later")
   const peer = ["peer", "name", "eth0", "index", `${device?.link_index}`, "netns", later.name]
   await net.host.exec("ip", ["link", "add", "later0", "type", "veth", ...peer])
@@ -208,7 +207,7 @@ group("names and aliases of the container's choice", () => {
       "ip link set cni0 alias lan/x/eth0",
       "for name in cni1 docker0 lan:x:eth0; do ip link property add dev cni0 altname $name; done",
     )
-    await net.host.exec("ip", ["link", "add", "docker0", "type", "bridge"]) // with which a move would collide
+    await net.host.exec("ip", ["link", "add", "docker0", "type", "bridge"]) // moving the device would conflict with it
     await attachment.del()
     expect(await net.describe()).toEqual(asBefore)
     const result = await bridge.add()
@@ -225,7 +224,7 @@ group("names and aliases of the container's choice", () => {
       await attachment.add()
       await attack(pod, "ip link set eth0 down", forge)
       const [name = ""] = (await linkNames(pod)).filter((each) => each !== "lo")
-      await pod.exec("ip", ["link", "set", name, "netns", net.host.name]) // as the kernel does with hardware
+      await pod.exec("ip", ["link", "set", name, "netns", net.host.name]) // the kernel does this with hardware
       await new Attachment(net.host, await net.host.addContainer("x"), bridgeNetwork({ bridge: "cni0" })).add()
       expect(await net.describe()).toEqual(asBefore)
       await attachment.del()
@@ -247,7 +246,7 @@ group("names and aliases of the container's choice", () => {
     await using net = await DeviceHost.create()
     const { pod, attachment } = await net.attach()
     await attachment.add()
-    const bytes = (byte: string, count: number) => `"$(printf '${`\\${byte}`.repeat(count)}')"` // octal, as any sh has it
+    const bytes = (byte: string, count: number) => `"$(printf '${`\\${byte}`.repeat(count)}')"` // in octal, which every sh supports
     await attack(
       pod,
       `ip link property add dev eth0 altname ${bytes("377", 127)}`,
@@ -260,7 +259,7 @@ group("names and aliases of the container's choice", () => {
 
   test("an interface of another network that has the name of the bridge's is not deleted for it: it is the host's [S94]", async () => {
     await using net = await DeviceHost.create()
-    // The far end on the host, and without an alias, as those of the Go suite's bridge.
+    // The peer is on the host and has no alias, like that of the Go plugin bridge.
     await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])
     const pod = await net.host.addContainer()
     const bridge = new Attachment(net.host, pod, bridgeNetwork())
@@ -321,7 +320,10 @@ test("what a container has put on its device does not stay on it, many links at 
   expect(await linkNames(pod)).toEqual(["lo", "alone"])
 })
 
-/** A container that has hidden its device, one end of a pair of the host, in its own namespace. */
+/**
+ * Creates a container that has hidden its device in a namespace of its own. The device is one end of a veth pair of the
+ * host.
+ */
 async function hide(net: DeviceHost) {
   await addSecond(net)
   await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])

@@ -13,10 +13,10 @@ import {
 } from "../lab/mod.ts"
 import { describe, upstream } from "./device.ts"
 
-/** The card's, see `spare_nic`. */
+/** The MAC address of the card, see `spare_nic`. */
 const mac = "52:54:00:0d:e7:1c"
 
-/** The machine's own namespace, to which the kernel returns a card when its namespace is deleted. */
+/** The machine's own namespace, to which the kernel returns a card when it deletes the card's namespace. */
 const machine = {
   async json<T>(file: string, args: readonly string[]): Promise<T> {
     return JSON.parse((await mustRun([file, ...args])).stdout) as T
@@ -39,7 +39,10 @@ async function run(
   return runProgram([bin], { env, input: JSON.stringify(config) })
 }
 
-/** The card under a name that is not the container's, which the kernel would keep, with its own settings. */
+/**
+ * Configures the card with a different name than in the container, because the kernel would keep an equal name. Returns
+ * its state.
+ */
 async function setUpCard(name: string): Promise<{ pciBusID: string; before: object }> {
   const links = await machine.json<{ ifname: string; address: string }[]>("ip", ["-j", "link"])
   const found = links.find(({ address }) => address === mac)?.ifname ?? ""
@@ -52,7 +55,7 @@ async function setUpCard(name: string): Promise<{ pciBusID: string; before: obje
   return { pciBusID: bus.stdout.trim().replace(/.*\//, ""), before: await describe(machine, name) }
 }
 
-/** Gives the card names and an alias of the container's choice. */
+/** Gives names and an alias to the card, as a container may do. */
 const forge = (pod: ContainerNamespace) =>
   pod.exec("sh", [
     "-c",
@@ -76,7 +79,7 @@ testWith(
       (pod, keys) => run("DEL", pod, keys, undefined, pod.path),
       gc,
       async (pod, keys) => {
-        // The kernel gives the card back when the inner namespace goes, by the container's names.
+        // When the inner namespace ends, the kernel returns the card to the machine with the names from the container.
         const isEntered = '[ "$(readlink /proc/$!/ns/net)" != "$(readlink /proc/self/ns/net)" ]'
         const moveAndEnd = `until ${isEntered}; do :; done; ip link set cni0 netns $! && kill $!; wait`
         await pod.exec("sh", ["-c", `unshare -n sleep 1000 & ${moveAndEnd}; true`])
@@ -134,7 +137,7 @@ testWith(
         { pciBusID },
         async (pod, keys) => {
           await host.removeContainer(pod)
-          return run("DEL", pod, keys) // it may not be back yet
+          return run("DEL", pod, keys) // waits for the kernel to return it
         },
       ],
     ]

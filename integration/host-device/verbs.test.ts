@@ -16,7 +16,7 @@ const leases = async ({ host }: DeviceHost) => (await host.exec("ls", ["/var/lib
 const linksOf = async (pod: Namespace) =>
   (await pod.json<{ ifname: string }[]>("ip", ["-j", "link"])).map(({ ifname }) => ifname)
 
-/** Sets the container's interface down for a change that older kernels allow only then. */
+/** Sets the container's interface down for changes that older kernels allow only then. */
 async function change(pod: ContainerNamespace, ...changes: string[]): Promise<void> {
   await pod.exec("ip", ["link", "set", "eth0", "down"])
   await pod.exec("ip", ["link", "set", "eth0", ...changes])
@@ -115,7 +115,7 @@ group("DEL", () => {
     expect(msg).toBe('Cannot return "eth0" as "ens5": the host has an interface of that name')
     expect(details).toBe("rename it, and repeat DEL")
     expectUnchanged(before, await takeSnapshot(pod))
-    expect(await leases(net)).not.toContain("192.0.2.100") // the other steps were done
+    expect(await leases(net)).not.toContain("192.0.2.100") // DEL has done the other steps
     await net.host.exec("ip", ["link", "del", "ens5"])
     await attachment.del()
     expect(await net.describe()).toEqual(asBefore)

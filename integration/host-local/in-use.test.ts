@@ -11,8 +11,8 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * A plugin's network, and two namespaces for one container ID: a container that was started again, and whose old one
- * still lives.
+ * Creates a plugin's network and two namespaces for one container ID: the container was restarted, and its old
+ * namespace still exists.
  */
 async function twoNamespaces(plugin: string) {
   const host = await HostNamespace.create()

@@ -14,11 +14,11 @@ import {
   TemporaryDirectory,
 } from "../lab/mod.ts"
 
-/** The Go plugin, from Debian's containernetworking-plugins. */
+/** The Go plugin of Debian's package containernetworking-plugins. */
 const theirs = "/usr/lib/cni/host-local"
 const ours = join(builtPlugins, "host-local")
 
-/** One store, used by both programs. */
+/** A store that both programs use. */
 class SharedStore implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
   readonly #ranges: object[][]
@@ -41,7 +41,7 @@ class SharedStore implements AsyncDisposable {
     return { ...output, json: output.stdout === "" ? undefined : JSON.parse(output.stdout) }
   }
 
-  /** ADD that must succeed; answers the addresses without their prefixes. */
+  /** Runs ADD and returns the addresses without prefix lengths. Throws if ADD fails. */
   async add(bin: string, containerId: string): Promise<string[]> {
     return addressesOf(await succeed(this.run(bin, "ADD", containerId)))
   }
@@ -54,7 +54,7 @@ class SharedStore implements AsyncDisposable {
     return this.#directory.join("shared", name)
   }
 
-  /** The addresses that have files. */
+  /** Returns the addresses for which a file exists. */
   async addresses(): Promise<string[]> {
     return (await readdir(this.file("."))).filter((name) => /^[0-9.]+$|:/.test(name)).sort()
   }
@@ -113,10 +113,10 @@ test("the files of both are the same bytes", async () => {
   expect(second?.replace("container-2", "container-1")).toBe(first ?? "")
 })
 
-/** The changes of two programs to a store in parallel, as they reported them. */
+/** The state of the store after parallel changes by two programs, according to their results. */
 class Ledger {
   readonly live = new Map<string, string[]>()
-  /** Containers without a call. */
+  /** The containers for which no call is running. */
   readonly idle: string[] = []
 
   added(name: string, addresses: string[]): void {
@@ -125,7 +125,7 @@ class Ledger {
     this.idle.push(name)
   }
 
-  /** A container to delete, which from now on counts as deleted. */
+  /** Chooses a container to delete, and counts it as deleted from now on. */
   take(): string | undefined {
     const [name] = this.idle.splice(Math.floor(Math.random() * this.idle.length), 1)
     if (name !== undefined) this.live.delete(name)
@@ -161,7 +161,7 @@ function contents(file: string): string {
   try {
     return readFileSync(file, "latin1")
   } catch {
-    return "" // released by the other program just now
+    return "" // the other program has just released it
   }
 }
 

@@ -17,10 +17,10 @@ const config = {
 }
 const store = "/var/lib/cni/networks/lab"
 
-/** The result of statfs(2) on NFS: struct statfs begins with the file system's number, 0x6969 in <linux/magic.h>. */
+/** Makes statfs(2) report NFS: struct statfs begins with the file system's type, 0x6969 in <linux/magic.h>. */
 const onNfs = "statfs:poke_exit=@arg2=6969000000000000"
 
-/** Runs host-local on a file system where link(2) fails, under strace(1), with other injected faults. */
+/** Runs host-local on a file system where link(2) fails, with further injected faults, under strace(1). */
 async function withoutLinks(host: HostNamespace, pod: ContainerNamespace, verb: PluginCall["verb"], ...more: string[]) {
   const [errno = "EPERM", ...injections] = more
   const effects = [`linkat:error=${errno}`, ...injections].map((effect) => `inject=${effect}`)
@@ -32,7 +32,7 @@ function addressesOf({ stdout }: Output): string[] {
   return (JSON.parse(stdout) as PluginResult).ips.map(({ address }) => address)
 }
 
-/** Every reservation with its content and mode, from `stat` and `cat`. */
+/** Returns every reservation file with its content and mode, from `stat` and `cat`. */
 async function reservations(host: HostNamespace): Promise<string[]> {
   const { stdout } = await host.exec("find", [
     store,
@@ -56,7 +56,7 @@ async function reservations(host: HostNamespace): Promise<string[]> {
   )
 }
 
-// The errors of vfat, of network and overlay file systems, and of kernels without the system call.
+// The errors on vfat, on network and overlay file systems, and on kernels without the system call.
 test.each(["EPERM", "EOPNOTSUPP", "ENOSYS", "EXDEV"])(
   "where link(2) is %s, reservations are made, checked and released as anywhere else",
   async (errno) => {
@@ -85,7 +85,7 @@ test.each([1, 2])(
   async (nth) => {
     await using host = await HostNamespace.create()
     const pod = await host.addContainer()
-    // The first fsync is that of the file that would have been linked.
+    // The first fsync is for the temporary file that the plugin tries to link.
     const refused = await withoutLinks(host, pod, "ADD", "EPERM", onNfs, `fsync:error=EIO:when=${nth + 1}`)
     expect(refused).toMatchObject({ exitCode: 1, stdout: expect.stringContaining("EIO") })
     expect(await reservations(host)).toEqual([])

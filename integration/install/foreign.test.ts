@@ -5,8 +5,8 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * The replacement of a file by other installers, run in a directory with `theirs/portmap` and `bin`. Calico's copies,
- * renames, and then sets the mode.
+ * The commands with which other installers replace a file. They run in a directory with `theirs/portmap` and `bin`.
+ * Calico's installer copies, renames, and then sets the mode.
  */
 const installers = {
   cp: "cp theirs/portmap bin/portmap",
@@ -19,7 +19,7 @@ const installers = {
 const theirs = "#!/bin/sh\necho 'CNI portmap plugin v9.9.9' >&2\n"
 const tool = join(builtPlugins, "../cni")
 
-/** A directory with our plugins, and theirs beside it. */
+/** Creates a directory with our plugins in `bin` and another portmap in `theirs`. */
 async function makePlace(): Promise<TemporaryDirectory> {
   const place = await TemporaryDirectory.create("cni-foreign", join(builtPlugins, ".."))
   await mkdir(place.join("bin"))
@@ -29,7 +29,7 @@ async function makePlace(): Promise<TemporaryDirectory> {
   return place
 }
 
-/** A plugin of each name that waits for its configuration, with its file busy. */
+/** Starts every plugin. Each waits for its configuration, so its file is busy. */
 function startAll(bin: string) {
   const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "a", CNI_NETNS: "/none", CNI_IFNAME: "eth0", CNI_PATH: bin }
   const running = pluginNames.map((name) =>
@@ -47,7 +47,7 @@ function startAll(bin: string) {
   }
 }
 
-// Only where a plugin runs do installers differ.
+// Installers differ only if a plugin is running.
 describe.each([
   ["idle", Object.entries(installers).slice(0, 1)],
   ["running", Object.entries(installers)],
@@ -58,7 +58,7 @@ describe.each([
     if (running) await waitFor(running.isStarted, "all plugins to wait for stdin")
     const { exitCode } = await runProgram(["sh", "-c", `cd ${place.path}\n${command}`])
     const isReplaced = (await readFile(place.join("bin/portmap"), "latin1")) === theirs
-    expect(isReplaced).toBe(exitCode === 0) // cp says "Text file busy", and our file is whole
+    expect(isReplaced).toBe(exitCode === 0) // cp fails with "Text file busy" and leaves our file intact
     if (state === "idle") expect(isReplaced).toBe(true)
     for (const name of pluginNames.filter((name) => name !== "portmap" || !isReplaced)) {
       const [there, ours] = [await readFile(place.join("bin", name)), await readFile(join(builtPlugins, name))]

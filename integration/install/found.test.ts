@@ -3,7 +3,7 @@ import { mkdir, readdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { builtPlugins, mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-/** A node's root directory, with the tool and the plugins in /srv. */
+/** The root directory of a node, with the tool and the plugins in /srv. */
 let root: TemporaryDirectory
 beforeAll(async () => {
   root = await TemporaryDirectory.create("cni-found", dirname(builtPlugins))
@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 afterAll(() => root[Symbol.asyncDispose]())
 
-/** Runs `cni install` in the root, which has these directories and files besides. */
+/** Runs `cni install` in the root, after it has created these directories and files. */
 async function install(directories: readonly string[], files: Record<string, string>, ...flags: string[]) {
   await mustRun(["sh", "-ec", `cd ${root.path}; rm -rf etc opt usr var own`])
   for (const directory of directories) await mkdir(root.join(directory), { recursive: true })
@@ -73,12 +73,12 @@ test("runtimes that name different directories are told, and nothing is installe
   expect([await readdir(root.join("own/bin")), await readdir(root.join("opt/cni/bin"))]).toEqual([[], []])
 })
 
-/** A network of a plugin that does not exist: the message names the directories in which it was searched. */
+/** A network of a plugin that does not exist. The error names the directories that were searched. */
 const network = JSON.stringify({ cniVersion: "1.1.0", name: "own", plugins: [{ type: "own-plugin" }] })
 const packaged =
   "mkdir -p usr/bin usr/lib opt/cni/bin; cp --link srv/cni usr/bin; cp --link --recursive srv/bin usr/lib/cni"
 
-/** Runs a tool in the root, which `prepare` changes and which has these files. */
+/** Runs a command in the root with these files. `prepare` is a script that changes the root first. */
 async function inRoot(files: Record<string, string>, command: string, prepare = ""): Promise<Output> {
   await mustRun(["sh", "-ec", `cd ${root.path}; rm -rf etc opt usr var own; ${prepare}`])
   for (const [file, text] of Object.entries(files)) await Bun.write(root.join(file), text)

@@ -4,14 +4,14 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { isLong, readShare, runProgram, scaleTimeout, tellFigure } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
 
-/** The calls with which an installer changes something; calls between them change nothing visible. */
+/** The system calls with which an installer changes something visible. */
 const changes = ["rename", "unlink", "rmdir", "fsync", "linkat", "fchmodat", "mkdirat", "flock", "write", "openat"]
-/** `CNI_FAULTS_SHARE=0.4` has the long form kill at the first four kinds of calls, `0.4-1` at the others. */
+/** The part of these calls for the long form: `CNI_FAULTS_SHARE=0.4` kills at the first four, `0.4-1` at the others. */
 const [from, to] = Object.values(readShare()).map((share) => Math.round(share * changes.length))
 const kinds = isLong ? changes.slice(from, to) : changes
 
 /**
- * A program that calls all plugins until a file appears. It prints a line for each failed call, and finally the number
+ * A script that calls all plugins until a file appears. It prints a line for each failed call, and finally the number
  * of calls.
  */
 const caller = `calls=0
@@ -32,7 +32,7 @@ test(
     await using suites = await Suites.create()
     await suites.install("A")
     const stop = suites.path("stop")
-    // Of a low priority: the installer, which is killed some hundred times, is not to wait for sixteen of them.
+    // With low priority, so that sixteen callers do not delay the installer, which is killed some hundred times.
     const callers = Array.from({ length: CALLERS }, () =>
       Bun.spawn(["nice", "-n", "19", "sh", "-c", caller], {
         cwd: suites.path(),

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { bridgeNetwork, builtPlugins, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-// With a real containerd: integration/interop/install.test.ts.
+// integration/interop/install.test.ts tests this with a real containerd.
 
 const tool = join(builtPlugins, "../cni")
 const { cniVersion, name: _, ...plugin } = bridgeNetwork({ isGateway: true })
@@ -27,7 +27,7 @@ test("a directory that exists for a moment has runtimes read a configuration, al
   ])
   const calls = (await readFile(trace, "utf8")).split("\n").filter((line) => /\.cni-wake.* = 0$/.test(line))
   expect(calls.map((line) => line.replace(/\(.*\)/, "").replace(/ +/g, " "))).toEqual([
-    expect.stringMatching(/^(rmdir|unlinkat) = 0$/), // what was left
+    expect.stringMatching(/^(rmdir|unlinkat) = 0$/), // the directory that a killed installer left
     expect.stringMatching(/^mkdir(at)? = 0$/),
     expect.stringMatching(/^(rmdir|unlinkat) = 0$/),
   ])

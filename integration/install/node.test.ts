@@ -6,12 +6,12 @@ import { Suites } from "./suites.ts"
 
 const tool = join(builtPlugins, "../cni")
 
-/** A host with directories for plugins and configurations, and a configuration to install. */
+/** Creates a host with directories for plugins and configurations, and a configuration to install. */
 async function makeNode(config: object) {
   const host = await HostNamespace.create()
   const ownRuntimes =
     "for one in /run/containerd /run/crio /run/k3s; do [ ! -d $one ] || mount -t tmpfs none $one; done"
-  await host.exec("sh", ["-ec", ownRuntimes]) // the machine's are not to be asked
+  await host.exec("sh", ["-ec", ownRuntimes]) // hides the machine's own runtimes
   const directory = await TemporaryDirectory.create("cni-node", join(builtPlugins, ".."))
   const [bin, conf] = [directory.join("bin"), directory.join("net.d")]
   for (const each of [bin, conf]) await mkdir(each)
@@ -49,7 +49,7 @@ test("a node's first installation: plugins, STATUS, and the configuration last; 
     3,
     expect.stringMatching(/need the plugins for their DEL: 1\n {2}lab cnitool-\w+ eth0\n/),
   ])
-  expect(await readdir(node.conf)).toEqual([]) // no further container
+  expect(await readdir(node.conf)).toEqual([]) // no new container can be attached
   expect(await readdir(node.bin)).toContain("bridge")
 
   const del = ["del", name, pod.path, "--conf-dir", node.file.replace(/\/[^/]*$/, ""), "--bin-dir", node.bin]
@@ -108,7 +108,7 @@ test("a network whose plugins say that every ADD would fail is not installed, an
   expect([exitCode, stderr]).toEqual([1, expect.stringContaining("none0")])
   expect(await readdir(node.conf)).toEqual([])
   expect(await readdir(node.bin)).toContain("macvlan")
-  // The program that makes the network usable may not run yet.
+  // The program that makes the network usable may not be running yet.
   expect(await node.install("--config", node.file, "--skip-status")).toMatchObject({ exitCode: 0 })
   expect(await readdir(node.conf)).toContain("10-lab.conflist")
 })
@@ -127,7 +127,7 @@ test("one rollback takes back one installation: what it did not change stays, an
   await run("A", ...all)
   const whole = await there()
   expect(whole[1]).toContain("cni")
-  await run("B", ...all) // the same tool, the same configuration
+  await run("B", ...all) // the same tool and configuration
   for (const flags of [["--tool-dir", tools], ["--tool-dir", tools], []]) {
     await run("A", "--rollback", ...flags)
     expect([await suites.installed(), ...(await there())]).toEqual(["A", ...whole])
@@ -173,7 +173,7 @@ test("a configuration of the same name that others wrote stays without --adopt",
     exitCode: 1,
     stderr: expect.stringContaining('"10-lab.conflist" was placed by other programs'),
   })
-  expect([await Bun.file(theirs).text(), await readdir(node.bin)]).toEqual(["{}", []]) // nor are plugins installed
+  expect([await Bun.file(theirs).text(), await readdir(node.bin)]).toEqual(["{}", []]) // no plugin was installed either
   expect(await node.install("--config", node.file, "--adopt")).toMatchObject({ exitCode: 0 })
   expect(await node.install("--config", node.file, "--rollback")).toMatchObject({ exitCode: 0 })
   expect(await Bun.file(theirs).text()).toBe("{}")

@@ -6,11 +6,11 @@ import { engine } from "../../pkg/engine/mod.ts"
 import { FailingDisk, mountImage } from "../faults/failing-disk.ts"
 import { extent, HostNamespace, isLong, scaleTimeout, tellFigure } from "../lab/mod.ts"
 
-/** A directory that is the host's alone. */
+/** A directory that is private to the host. */
 const place = "/run/cni"
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const changing = ["open", "write", "fsync", "linkat", "mkdirat", "fchmodat", "lsetxattr", "rename", "unlink", "rmdir"]
-/** The distance between two cuts in CI; the first one differs for each act. */
+/** The number of changes between two cuts in CI. The first cut differs for each action. */
 const step = extent(4, 1)
 
 let host: HostNamespace
@@ -26,7 +26,10 @@ afterAll(async () => {
 
 const on = (mounted: string) => host.file(`${place}/${mounted}/bin`)
 
-/** Another program's fsync(2): the journal then commits all names, but no bytes of files that were not synced. */
+/**
+ * Calls fsync(2) on a file of another program. The journal then commits all file names, but not the data of files that
+ * were not synced.
+ */
 function syncAnother(): void {
   const file = openSync(host.file(`${place}/disk/other`), "w")
   writeSync(file, "another")
@@ -34,12 +37,12 @@ function syncAnother(): void {
   closeSync(file)
 }
 
-/** Disables ext4's automatic write of files whose program seems to have forgotten fsync(2), ext4(5). */
+/** Disables that ext4 writes files by itself if their program may have forgotten fsync(2), ext4(5). */
 async function withoutGuesses(fileSystem: string): Promise<void> {
   if (fileSystem === "ext4") await host.exec("mount", ["-o", "remount,noauto_da_alloc", `${place}/disk`])
 }
 
-/** Runs an action on a disk, and cuts the power after each call that changes it. Returns the states of the disk. */
+/** Runs an action on a disk, and copies the disk after each system call that changes it. Returns the images. */
 function cutting(disk: FailingDisk, act: () => unknown, start: number): string[] {
   const images: string[] = []
   const originals = { ...calls }
@@ -64,7 +67,7 @@ function cutting(disk: FailingDisk, act: () => unknown, start: number): string[]
   return [...images, disk.cutNow(images.length)]
 }
 
-/** Runs `look` with each image as a disk after the boot, whose journal the kernel has replayed. */
+/** Calls `look` for each image, mounted as after a boot: the kernel has replayed its journal. */
 async function afterEach(images: readonly string[], look: (directory: string, at: number) => void): Promise<void> {
   for (const [at, image] of images.entries()) {
     await mountImage(host, image, `${place}/back`)

@@ -11,11 +11,11 @@ beforeAll(async () => {
 })
 afterAll(() => suites[Symbol.asyncDispose]())
 
-/** Runs a script in its own mount namespace, with the command line of an installation behind it. */
+/** Runs a script in its own mount namespace. The command line of an installation follows as arguments. */
 const inMounts = (script: string, command: readonly string[]): Promise<Output> =>
   runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", `${script}\nexec "$@"`, "sh", ...command])
 
-/** Checks a refusal: one message, exit code 1, and no change. */
+/** Checks that an installation was refused: one message with these parts, and exit code 1. */
 async function expectRefused(output: Output, ...parts: string[]): Promise<void> {
   expect(output.exitCode).toBe(1)
   for (const part of parts) expect(output.stderr).toContain(part)
@@ -53,7 +53,7 @@ describe("refused with one message, and nothing is changed:", () => {
     const mount = `mount -t tmpfs -o size=${size} none ${suites.bin}`
     const look = `"$@" || code=$?; ls -A ${suites.bin}; exit $code`
     const output = await inMounts(`${mount}\n${look}`, suites.command("B"))
-    expect(output.stdout).toBe("") // nothing is left on it
+    expect(output.stdout).toBe("") // nothing is left on the file system
     await expectRefused(output, `Cannot install into "${suites.bin}": the disk is full`)
   })
 

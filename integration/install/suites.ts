@@ -3,10 +3,10 @@ import { join } from "node:path"
 import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, type Output, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
-/** Two suites that differ in each plugin's bytes, each with the tool beside it, and a directory to install into. */
+/** Two suites whose plugins differ in their bytes, each with the tool, and a directory to install them in. */
 export class Suites implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
-  /** The directory of the installed plugins. */
+  /** The directory for installed plugins. */
   readonly bin: string
 
   private constructor(directory: TemporaryDirectory) {
@@ -22,7 +22,7 @@ export class Suites implements AsyncDisposable {
       await link(join(builtPlugins, "../cni"), suites.tool(suite))
       for (const name of pluginNames) {
         const bytes = await readFile(join(builtPlugins, name))
-        const own = Buffer.concat([bytes, Buffer.from(`suite ${suite}`)]) // behind what is loaded
+        const own = Buffer.concat([bytes, Buffer.from(`suite ${suite}`)]) // after the loaded part
         await writeFile(join(suites.path(suite), "bin", name), own, { mode: 0o755 })
       }
     }
@@ -37,12 +37,12 @@ export class Suites implements AsyncDisposable {
     return this.path(suite, "cni")
   }
 
-  /** `cni install --bin-dir BIN FLAGS` of a suite. */
+  /** Returns the command line of `cni install --bin-dir BIN FLAGS` for a suite. */
   command(suite: "A" | "B", ...flags: string[]): string[] {
     return [this.tool(suite), "install", "--bin-dir", this.bin, ...flags]
   }
 
-  /** Runs an installation that must succeed. */
+  /** Runs an installation. Throws if it fails. */
   async install(suite: "A" | "B", ...flags: string[]): Promise<Output> {
     return await mustRun(this.command(suite, ...flags))
   }
@@ -51,7 +51,9 @@ export class Suites implements AsyncDisposable {
     return await runProgram(this.command(suite, ...flags))
   }
 
-  /** Returns the suites of all names, each once: "A", "A B". Throws for a file of neither suite. */
+  /**
+   * Returns the suites to which the installed plugins belong: "A", "B" or "A B". Throws for a file of neither suite.
+   */
   async installed(): Promise<string> {
     const of = pluginNames.map(async (name) => {
       const bytes = await readFile(join(this.bin, name))
@@ -61,7 +63,7 @@ export class Suites implements AsyncDisposable {
     return [...new Set(await Promise.all(of))].sort().join(" ")
   }
 
-  /** The directory's files other than plugins. */
+  /** Returns the names of the directory's files that are not plugins. */
   async others(): Promise<string[]> {
     return (await readdir(this.bin)).filter((name) => !pluginNames.includes(name))
   }

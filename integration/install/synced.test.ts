@@ -4,11 +4,11 @@ import { basename, dirname, join } from "node:path"
 import { runProgram } from "../lab/mod.ts"
 import { Suites } from "./suites.ts"
 
-/** The paths of a traced call: those in quotes, and that of its descriptor. */
+/** Matches the paths in a traced call: those in quotes, and that of its descriptor. */
 const call = /^(\w+)\((?:\d+<([^>]*)>)?(.*)\) += 0?/
 const calls = ["openat", "write", "fsync", "mkdirat", "linkat", "rename", "unlink", "rmdir"]
 
-/** Returns the changed files and directories that are not on the disk yet, before each of the calls in a trace. */
+/** Yields, for each traced call, the changed files and directories that were not synced before the call. */
 function* unsyncedIn(trace: string): Generator<{ call: string; paths: readonly string[]; unsynced: Set<string> }> {
   let unsynced = new Set<string>()
   for (const line of trace.split("\n").filter((line) => !line.includes(" = -1 "))) {
@@ -45,7 +45,7 @@ test("each step of an installation is on the disk before the next one begins: fi
     const now = isFirst ? "carry out" : Object.entries(known).find(([name]) => basename(to || path) === name)?.[1]
     if (now === undefined || !["rename", "unlink"].includes(call)) continue
     steps.push(now)
-    // Files that were moved out of "ready" may be back after a power cut; they are not used then.
+    // After a power cut, files that were moved out of "ready" may be there again. They are not used then.
     const open = ours(unsynced).filter(
       (one) => now === "decide" || now === "carry out" || !one.startsWith(`${home}/ready`),
     )

@@ -57,7 +57,8 @@ for (const [mode, flag, keys, neighbour] of modes) {
       { info_kind: "ipvlan", info_data: { mode, [flag]: true } },
       `lan/${a.pod.name}/eth0`,
     ])
-    // Above layer 2 the master does not answer for the containers: the way to them is the host.
+    // In modes other than l2 the master does not answer ARP for the containers, so other machines need routes through
+    // the host.
     if (mode !== "l2") {
       for (const [ip, via] of [...first, ...second].map((ip) => [
         ip,
@@ -82,7 +83,7 @@ testWith(
     await using recording = await record(net.host, "wire0")
     const { attachment } = await net.attach({ type, master: "wire0" })
     const mac = (await attachment.add()).interfaces[0]?.mac?.replaceAll(":", "")
-    // ARP for its own address, 192.0.2.100; a neighbor advertisement, 136, of 2001:db8:2::100
+    // ARP for its own address, 192.0.2.100; a neighbor advertisement, 136, for 2001:db8:2::100
     const gratuitous = `ffffffffffff${mac}08060001080006040001${mac}c0000264000000000000c0000264`
     const unsolicited = new RegExp(`^333300000001${mac}86dd.{12}3aff.{64}8800.{12}20010db8000200000000000000000100`)
     await waitFor(async () => recording.frames.includes(gratuitous), "the gratuitous ARP")
@@ -133,7 +134,7 @@ testWith(["ipvlan"], "CHECK of an ipvlan names what is not as ADD made it", asyn
   expect(await says({ mode: "l3" })).toContain('mode of "eth0" failed: expected "l3", found "l2"')
   expect(await says({ flag: "vepa" })).toContain('flag of "eth0" failed: expected "vepa", found "bridge"')
   expect(await says({ master: "lo" })).toContain('master of "eth0" failed: expected "lo"')
-  // Mode and flag are the master's: the last ADD on it sets them for all.
+  // Mode and flag are properties of the master, so the last ADD sets them for all its containers.
   await (await net.attach({ type, mode: "l3s", flag: "private" })).attachment.add()
   expect(await says()).toContain('mode of "eth0" failed: expected "l2", found "l3s"')
   await pod.exec("ip", ["link", "set", "eth0", "mtu", "1400"])

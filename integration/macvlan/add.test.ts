@@ -121,7 +121,7 @@ test("linkInContainer: the master is the container's, and so is the default rout
   expect((await fail(attachment.run("ADD", { master: "up0" }))).msg).toBe('Cannot find the master interface "up0"')
 })
 
-/** The interface of the host that a container's one sits on, when the configuration does not name it. */
+/** Returns the host's interface that the plugin chooses as master if the configuration does not name one. */
 async function chosenMaster(routes: readonly string[]): Promise<string | undefined> {
   await using net = await LanHost.create()
   await connect(

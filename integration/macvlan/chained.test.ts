@@ -11,7 +11,7 @@ import {
 } from "../lab/mod.ts"
 import { LanHost } from "./lan.ts"
 
-/** The state of the host after an earlier plugin of the chain: an interface, and addresses for later plugins. */
+/** Returns the result of an earlier plugin of the chain: an interface, and addresses for later plugins. */
 function earlier(name = "up0"): PluginResult {
   return {
     cniVersion: "1.1.0",

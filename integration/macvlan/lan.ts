@@ -1,9 +1,9 @@
 import { Attachment, type ContainerNamespace, connect, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
-/** A host whose interface "up0" is on a network, "192.0.2.0/24" and "2001:db8:2::/64", with another machine, "lan". */
+/** A host that is connected to another machine, "lan", by its interface "up0", in 192.0.2.0/24 and 2001:db8:2::/64. */
 export class LanHost implements AsyncDisposable {
   readonly host: HostNamespace
-  /** The machine at the other end of "up0"; its interface is "port0". */
+  /** The machine at the other end of "up0". Its interface is "port0". */
   readonly lan: ContainerNamespace
 
   private constructor(host: HostNamespace, lan: ContainerNamespace) {
@@ -34,7 +34,7 @@ export class LanHost implements AsyncDisposable {
   }
 }
 
-/** A macvlan network on "up0" with host-local addresses from 192.0.2.100 and 2001:db8:2::100 on. */
+/** Returns a macvlan network on "up0" with host-local addresses from 192.0.2.100 and 2001:db8:2::100. */
 export function macvlanNetwork(keys: object = {}): Record<string, unknown> {
   const ranges = [
     [{ subnet: "192.0.2.0/24", rangeStart: "192.0.2.100", gateway: "192.0.2.9" }],

@@ -15,7 +15,7 @@ import {
 } from "../lab/mod.ts"
 import { createHost, dualStack, expectNestedApart, hostAddresses, nested, nestedIpam, seenBy, settle } from "./host.ts"
 
-/** The same cases for each backend. */
+/** The backends, for which the same cases run. */
 const backends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { ipMasqBackend: "iptables" }, iptables: "nf_tables" },
@@ -55,7 +55,7 @@ each("two networks with the same first address are told apart by their prefix le
     return pod
   }
   const [large, small] = [await attach("large"), await attach("small")]
-  // Every address of its own network is a neighbor to the container, unless a route says otherwise.
+  // The container sends packets to its own network directly, unless it has another route.
   for (const at of [0, 1]) {
     const way = [nested.small.subnets[at] ?? "", "via", nested.large.gateways[at] ?? ""]
     await large.exec("ip", ["route", "add", ...way])
@@ -109,7 +109,7 @@ test("DEL and GC run no program while iptables has nothing", async () => {
   await succeed(attachment.run("GC", { "cni.dev/valid-attachments": [] }, { containerId: "", netns: "", ifName: "" }))
   expect(await Bun.file(spy.join("calls")).exists()).toBe(false)
   await host.exec("iptables", ["-S"])
-  expect(await Bun.file(spy.join("calls")).text()).toContain("iptables -S") // the spy would have noticed
+  expect(await Bun.file(spy.join("calls")).text()).toContain("iptables -S") // the monitor would have reported it
 })
 
 testWith(["no_nf_tables", "iptables"], "without nf_tables for IP, iptables-legacy is chosen by itself", async () => {

@@ -17,20 +17,20 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** Keys of a bridge network with masquerade for both families. */
+/** The keys of a bridge network that masquerades both families. */
 export const dualStack = {
   isDefaultGateway: true,
   ipMasq: true,
   ipam: { type: "host-local", ranges: [[{ subnet: "10.22.0.0/16" }], [{ subnet: "fd00:22::/64" }]] },
 }
 
-/** A host with an uplink to an internet that has no route back to the containers. */
+/** Creates a host with an uplink to a machine, the internet, that has no route to the containers. */
 export async function connectedHost() {
   const host = await HostNamespace.create()
   return { host, internet: await connectOutside(host, "internet") }
 }
 
-/** A host with an uplink to an internet that has routes to the containers. */
+/** Creates a host with an uplink to a machine, the internet, that has routes to the containers. */
 export async function createHost(kind: IptablesKind) {
   const { host, internet } = await connectedHost()
   await chooseIptables(host, kind)
@@ -38,9 +38,7 @@ export async function createHost(kind: IptablesKind) {
   return { host, internet }
 }
 
-/**
- * Brings the host to where every attachment leaves it: bridge, forwarding, and the empty tables that iptables keeps.
- */
+/** Creates the objects that stay after every attachment: the bridge, forwarding, and empty tables of iptables. */
 export async function settle(
   host: HostNamespace,
   config: Record<string, unknown>,
@@ -55,13 +53,13 @@ export async function settle(
   return takeSnapshot(host)
 }
 
-/** A container that is attached to one network twice. */
+/** Returns two attachments of a container to the same network. */
 export function twoInterfaces(host: HostNamespace, pod: ContainerNamespace, config: Record<string, unknown>) {
   const attach = (ifName: string) => new Attachment(host, pod, config, { ifName })
   return [attach("eth0"), attach("net1")] as const
 }
 
-/** Returns the source addresses that the internet sees for a TCP connection and a datagram, one for each family. */
+/** Returns the source addresses that the internet sees for a TCP connection and a datagram, for each family. */
 export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespace): Promise<string[]> {
   await using peer = await EchoPeer.start(internet)
   const seen = new Set<string>()
@@ -74,10 +72,10 @@ export async function seenBy(internet: ContainerNamespace, pod: ContainerNamespa
   return [...seen]
 }
 
-/** The answer of `seenBy` for a masqueraded container. */
+/** The result of `seenBy` for a masqueraded container. */
 export const hostAddresses = Object.values(uplink)
 
-/** Two networks whose first addresses are equal; only their prefix lengths differ. */
+/** Two networks with the same first address and different prefix lengths. */
 export const nested = {
   large: {
     subnets: ["10.0.0.0/16", "fd00:22::/48"],
@@ -91,7 +89,7 @@ export const nested = {
   },
 } as const
 
-/** The `ipam` key of one of them, which begins with its one container. */
+/** Returns the `ipam` key of one of these networks. Its pool begins with the container's address. */
 export function nestedIpam(name: keyof typeof nested) {
   const { subnets, gateways, addresses } = nested[name]
   const ranges = subnets.map((subnet, at) => [{ subnet, gateway: gateways[at], rangeStart: addresses[at] }])
@@ -99,7 +97,8 @@ export function nestedIpam(name: keyof typeof nested) {
 }
 
 /**
- * The large network's container is outside the small network, and so sees the host's address; the reverse is not true.
+ * Checks which source addresses the containers of both networks see. The large network's container is outside the small
+ * network, so it sees the host's address. The small network's container sees the other's own address.
  */
 export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
   for (const { from, to, address, seen } of [

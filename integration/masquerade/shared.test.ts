@@ -8,10 +8,13 @@ const backends = [
   { name: "iptables-legacy", keys: { ipMasqBackend: "iptables" }, iptables: "legacy" },
 ] as const
 
-/** A host with two networks of one subnet, each on its own bridge, and a container in each with the same addresses. */
+/**
+ * Creates a host with two networks of the same subnet, each with its own bridge and a container with the same
+ * addresses.
+ */
 async function createTwins({ keys, iptables }: (typeof backends)[number]) {
   const { host, internet } = await createHost(iptables)
-  // No gateways: only one bridge can have the subnet's route, which the tests move.
+  // The bridges have no gateway address, because only one of them can have the subnet's route. The tests move it.
   const config = (name: string) => {
     const gateways = { isDefaultGateway: false, isGateway: false }
     const ipam = { ...dualStack.ipam, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] }
@@ -31,7 +34,8 @@ async function createTwins({ keys, iptables }: (typeof backends)[number]) {
   }
   const [a, b] = [await attach("a"), await attach("b")]
   /**
-   * Gives the gateway's addresses and their routes to the bridge of one network, and sends a request to the internet.
+   * Adds the gateway addresses with their routes to the bridge of one network, and returns the source addresses that
+   * the internet sees.
    */
   const seen = async ({ pod, name }: typeof a) => {
     const gateways = ["10.22.0.1/16", "fd00:22::1/64"]

@@ -15,7 +15,7 @@ import {
 } from "../lab/mod.ts"
 import { createHost, dualStack, hostAddresses, seenBy, settle, twoInterfaces } from "./host.ts"
 
-/** Debian's reference plugins. */
+/** Debian's Go plugins. */
 const goBridge = { bin: "/usr/lib/cni/bridge", path: "/usr/lib/cni" }
 
 describe("a container of the Go suite", () => {
@@ -50,7 +50,7 @@ describe("a container of the Go suite", () => {
       await succeed(attachment.run("ADD", {}, goBridge))
       const links = await linkNames(host)
       await host.removeContainer(pod)
-      // The pair has no owner's name: it goes with the namespace, which the kernel does in its own time.
+      // The veth pair has no owner in its alias, so only the kernel deletes it, some time after its namespace.
       await waitFor(async () => (await linkNames(host)).length < links.length, "the kernel to remove the pair")
       await chooseIptables(host, without)
       const keys = { cniVersion: "1.1.0", "cni.dev/valid-attachments": [] }
@@ -101,8 +101,8 @@ test("the Go suite's DEL leaves nothing of a container that our iptables backend
 })
 
 /**
- * The rules of the Go suite's nftables backend, since v1.6: `mynet`, `eth0` of `ctr-1`, and the same container's
- * `net1`.
+ * The rules of the Go plugins since 1.6, backend nftables, for `eth0` of `ctr-1` in `mynet`, and for `net1` of the same
+ * container.
  */
 const goNftables = `table inet cni_plugins_masquerade {
   comment "Masquerading for plugins from github.com/containernetworking/plugins"

@@ -11,13 +11,13 @@ import {
 } from "../lab/mod.ts"
 import { MigrateLab, network } from "./migrate-lab.ts"
 
-/** The calls with which `cni migrate` and its plugins change files, and rules by netlink; and their maximum numbers. */
+/** The system calls with which `cni migrate` and its plugins change files and rules, and the maximum number of each. */
 const changes = { mkdirat: 25, fchmodat: 20, fsync: 35, linkat: 17, rename: 40, unlink: 25, rmdir: 13, sendto: 150 }
 
 const all = Object.entries(changes).flatMap(([call, count]) =>
   Array.from({ length: count }, (_, at) => ({ call, at: at + 1 })),
 )
-/** The quick form has three calls, which depend on the seed; two of them are of netlink. */
+/** Chooses three calls for the quick form, two of which send netlink requests. They depend on the seed. */
 const chance = new Chance(seed)
 const [ofFiles, ofNetlink] = [all.filter(({ call }) => call !== "sendto"), all.filter(({ call }) => call === "sendto")]
 const { from, to } = readShare()
@@ -26,7 +26,7 @@ const points = isLong
   : [ofFiles, ofNetlink, ofNetlink].map((calls) => chance.of(calls))
 
 const [bridge, , portmap, firewall] = network.plugins
-/** Without tuning, whose records stay until the pods are deleted. */
+/** The network without tuning, whose records stay until the pods are deleted. */
 const quiet = { ...network, plugins: [bridge, portmap, firewall] }
 
 test(
@@ -47,7 +47,7 @@ test(
       const { remains, failed } = await lab.report(["--back"])
       expect({ call, at, remains, failed }).toEqual({ call, at, remains: [], failed: [] })
       expect({ call, at, files: await lab.files() }).toEqual({ call, at, files: await lab.goFiles() })
-      await lab.remove([...ours, ...theirs]) // by the Go plugins
+      await lab.remove([...ours, ...theirs]) // with the Go plugins
       expectUnchanged(before, await lab.snapshot(), isAllocationTrace)
       kills += [there, back].filter(({ exitCode }) => exitCode !== 0).length
     }

@@ -15,10 +15,10 @@ import {
 } from "../lab/mod.ts"
 import type { FlowMeter, Flows } from "../reconcile/listener-lab.ts"
 
-/** Debian's Go plugins, package containernetworking-plugins. */
+/** The directory of Debian's Go plugins, package containernetworking-plugins. */
 const goPlugins = "/usr/lib/cni"
 
-/** A network as podman and kubelet configure it, in the newest version that these Go plugins support. */
+/** A network like those of podman and kubelet, in the newest version that these Go plugins support. */
 export const network = {
   cniVersion: containerdNetwork.cniVersion,
   name: containerdNetwork.name,
@@ -50,7 +50,7 @@ export interface Report {
   readonly remains: readonly { readonly what: string; readonly of: readonly string[] }[]
 }
 
-/** The addresses of `uplink` and `outside` by their family. */
+/** A family: a key of `uplink` and `outside`. */
 export type Family = "ip" | "ip6"
 
 /** A container with a published port. */
@@ -59,7 +59,7 @@ export interface Published {
   readonly hostPort: number
 }
 
-/** A node whose plugins are Go's, with an uplink to another host. */
+/** A node with the Go plugins, and an uplink to another machine. */
 export class MigrateLab implements AsyncDisposable {
   readonly node: NodeLab
   readonly outside: ContainerNamespace
@@ -71,7 +71,7 @@ export class MigrateLab implements AsyncDisposable {
     this.outside = other
   }
 
-  /** `prepare` changes the host before anything is on it. */
+  /** Creates a node. `prepare` changes the host first. */
   static async create(
     config: object = network,
     prepare = async (_host: HostNamespace): Promise<unknown> => undefined,
@@ -90,7 +90,7 @@ export class MigrateLab implements AsyncDisposable {
     }
   }
 
-  /** Runs `cni migrate FLAGS`, under the program `under` if given. */
+  /** Runs `cni migrate` with these flags, with `under` as the program that runs it. */
   migrate(flags: readonly string[], under: readonly string[] = []): Promise<Output> {
     const { binDir, confDir } = this.node
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
@@ -103,7 +103,7 @@ export class MigrateLab implements AsyncDisposable {
     return JSON.parse(output.stdout) as Report
   }
 
-  /** Adds containers by the plugins that are there. */
+  /** Attaches new containers with the installed plugins. */
   async add(count: number, name = "pods"): Promise<Published[]> {
     const added: Published[] = []
     for (let at = 0; at < count; at++) {
@@ -116,7 +116,7 @@ export class MigrateLab implements AsyncDisposable {
     return added
   }
 
-  /** Deletes containers by the plugins that are there, and their namespaces after that. Throws where a DEL fails. */
+  /** Runs DEL of containers with the installed plugins, then deletes their namespaces. Throws if a DEL fails. */
   async remove(containers: readonly Published[], name = "pods"): Promise<void> {
     for (const { pod } of containers) {
       await this.call("del", pod, "{}", name)
@@ -134,7 +134,10 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /** Counts flows of each family from one container, and to another by its published port, during an action. */
+  /**
+   * Counts flows of each family while `act` runs: from the first container to the other machine, and from there to the
+   * second container's published port.
+   */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],
@@ -149,7 +152,7 @@ export class MigrateLab implements AsyncDisposable {
       const out = { transport: "udp", address: outside[family], port: 9000 } as const
       const into = { transport: "tcp", address: uplink[family], port: second.hostPort } as const
       for (const [from, question] of [[first.pod, out] as const, [this.outside, into] as const]) {
-        await askEcho(from, question) // the kernel may still look for twins of an IPv6 address
+        await askEcho(from, question) // waits until duplicate address detection is done
         const within = counted
         counted = async () => void flows.push(await meter.during(from, question, within))
       }
@@ -158,12 +161,12 @@ export class MigrateLab implements AsyncDisposable {
     return flows
   }
 
-  /** The names in the directory of plugins. */
+  /** Returns the names in the directory of plugins. */
   async files(): Promise<string[]> {
     return (await readdir(this.node.binDir)).sort()
   }
 
-  /** The plugins in Debian's package. */
+  /** Returns the names of the plugins in Debian's package. */
   async goFiles(): Promise<string[]> {
     return (await readdir(goPlugins)).sort()
   }

@@ -1,6 +1,6 @@
 /**
- * Features of a chain besides a bridge with an IPv4 masquerade. Each moves to these plugins and back while its pods
- * run.
+ * Tests features of a chain other than a bridge with IPv4 masquerading. Each network moves to the plugins of this suite
+ * and back while its pods run.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
@@ -34,10 +34,13 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } }
 const firewall = { type: "firewall" }
 const chainOf = (...plugins: object[]) => ({ cniVersion: "1.0.0", name: "pods", plugins })
 
-/** host-local with a range of each subnet. */
+/** Returns a host-local configuration with a range for each subnet. */
 const pools = (...subnets: string[]) => ({ type: "host-local", ranges: subnets.map((subnet) => [{ subnet }]) })
 
-/** ptp with routes for these subnets; a bridge that is the default gateway adds them itself. */
+/**
+ * Returns a ptp configuration with a default route for each subnet's family. A bridge that is the default gateway adds
+ * such routes itself.
+ */
 const ptpTo = (...subnets: string[]) => {
   const routes = subnets.map((subnet) => ({ dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0" }))
   return { type: "ptp", ipMasq: true, ipam: { ...pools(...subnets), routes } }
@@ -50,12 +53,12 @@ const shaped = chainOf(bridge ?? {}, portmap, firewall, { type: "bandwidth", ...
 interface Move {
   readonly what: string
   readonly network: object
-  /** IPv4 alone by default. */
+  /** The families of the network, by default only IPv4. */
   readonly families?: readonly Family[]
   readonly prepare?: (host: HostNamespace) => Promise<unknown>
-  /** Another move shows nearly the same: this one runs in `npm run test:faults` alone. */
+  /** Whether the test runs only in `npm run test:faults`, because another one covers nearly the same. */
   readonly isInLongForm?: true
-  /** The invariants of running containers of either suite, before and after each switch. */
+  /** Checks properties of running containers of either suite, before and after each switch. */
   readonly holds?: (lab: MigrateLab, pods: readonly Published[]) => Promise<void>
 }
 
@@ -121,7 +124,7 @@ const moves: readonly Move[] = [
   },
 ]
 
-/** Waits until the kernel has added the routes to the bridge's own IPv6 addresses, in its own time. */
+/** Waits until the kernel has added the local routes of the bridge's own IPv6 addresses, which it does with a delay. */
 async function settled(host: HostNamespace): Promise<void> {
   if ((await linkNames(host)).includes("cni0")) await waitForLocalRoutes(host, await addressesOf(host, "cni0"))
 }
@@ -135,7 +138,7 @@ for (const { what, network, families = ipv4, prepare, holds = async () => {} } o
     `${what}: no flow is lost by the switch and the way back, each suite deletes what the other has made, and nothing is left`,
     async () => {
       await using lab = await MigrateLab.create(network, prepare)
-      await lab.remove(await lab.add(1)) // bridge, chains and sysctls that stay
+      await lab.remove(await lab.add(1)) // creates the bridge, chains and sysctls that stay
       await settled(lab.node.host)
       const before = await lab.snapshot()
       const theirs = await lab.add(3)
@@ -161,7 +164,7 @@ for (const { what, network, families = ipv4, prepare, holds = async () => {} } o
   )
 
 test("the device of a second shaped interface, which the Go plugin's DEL does not find, goes with the next way back", async () => {
-  // The chain of a masquerade has no name of its own for the second interface in the Go plugins, whose DEL of the first
+  // With the Go plugins, both interfaces of a container share one masquerading chain, so DEL of the first interface
   // would fail.
   const unmasked = chainOf({ ...bridge, ipMasq: false }, { type: "bandwidth", ...rates })
   await using lab = await MigrateLab.create(unmasked)

@@ -33,7 +33,7 @@ test("the plan has each pod with what it has, and changes nothing", async () => 
 
 test("pods with a plugin that the Go suite has not close the way back: they are named, and nothing is changed", async () => {
   await using lab = await MigrateLab.create()
-  await rm(join(lab.node.binDir, "ptp")) // as in packages that have a part of the suite
+  await rm(join(lab.node.binDir, "ptp")) // some packages lack plugins of the suite
   const ptp = { type: "ptp", ipMasq: true, ipam: { type: "host-local", ranges: [[{ subnet: "10.86.0.0/24" }]] } }
   await lab.node.writeNetwork("20-other.conflist", { cniVersion: "1.0.0", name: "other", plugins: [ptp] })
   await lab.report(["--apply"])
@@ -51,7 +51,7 @@ test("pods with a plugin that the Go suite has not close the way back: they are 
   const [first, second] = ours
   if (!first || !second) throw new Error("no containers")
   await lab.remove([second], "other")
-  await lab.report(["--back"], 3) // records of tuning stay until the pod is gone
+  await lab.report(["--back"], 3) // records of tuning stay until the pod is deleted
   await lab.remove([first])
   await lab.report(["--back"])
 })
@@ -81,7 +81,7 @@ test("pods of a version that the Go suite does not speak close the way back; pod
   await lab.remove([late], "newer")
   await lab.migrate(["--back"])
   expect(await lab.files()).toEqual(await lab.goFiles())
-  await lab.remove([pod]) // by the Go plugins
+  await lab.remove([pod]) // with the Go plugins
 })
 
 test("rules of a pod that no cache knows, and pods without iptables on the node, close the way back", async () => {
@@ -113,7 +113,7 @@ test("rules of a container that is gone are removed by the way back, and the res
   await lab.call("del", lost.pod, "{}")
   expect(await lab.report(["--back"])).toMatchObject({ remains: [], failed: [] })
   expect((await lab.node.host.exec("iptables-save")).stdout).not.toContain("backend nftables")
-  // Chains that are empty but for their jumps go with the last rule; ADD of either suite makes them.
+  // Chains that contain only jumps are deleted with the last rule. ADD of either suite creates them again.
   const isEmptyChain = ({ line }: Change) => /CNI-(FORWARD|ADMIN)/.test(line)
   expectUnchanged(before, await lab.snapshot(), (change) => isAllocationTrace(change) || isEmptyChain(change))
 })

@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => meter[Symbol.asyncDispose]())
 
-/** Containers that the Go plugins attached, and as many that these plugins attached. */
+/** The number of containers that the Go plugins attach, and of those that the plugins of this suite attach. */
 const COUNT = extent(4, 30)
 
 const half = (all: readonly Published[]) => [all.slice(0, all.length / 2), all.slice(all.length / 2)] as const
@@ -20,7 +20,7 @@ test("what an ADD has made that was under way during the switch back is moved by
   await lab.add(1)
   await lab.report(["--back"], 3)
   const there = lab.node.binDir
-  lab.node.binDir = builtPlugins // as for a runtime that had found these plugins before
+  lab.node.binDir = builtPlugins // like a runtime that searched the plugin before the switch
   const [late] = await lab.add(1)
   lab.node.binDir = there
   if (!late) throw new Error("no container")
@@ -28,7 +28,7 @@ test("what an ADD has made that was under way during the switch back is moved by
   expect(moved.map((one) => one.replace(/^.*: /, ""))).toEqual(["masquerade", "published ports", "firewall rules"])
   expect(remains.filter(({ what }) => what.startsWith("table"))).toEqual([])
   const { stdout } = await lab.node.host.exec("find", ["/var/lib/cni/networks", "-mindepth", "2", "-name", ".*"])
-  expect(stdout).toBe("") // host-local's index
+  expect(stdout).toBe("") // host-local's index is deleted
   await lab.remove([late])
 })
 
@@ -36,7 +36,7 @@ test(
   "a node goes from the Go plugins to these and back with its pods running: no flow is lost, and nothing is left",
   async () => {
     await using lab = await MigrateLab.create()
-    await lab.remove(await lab.add(1)) // bridge, chains and sysctls that stay
+    await lab.remove(await lab.add(1)) // creates the bridge, chains and sysctls that stay
     const before = await lab.snapshot()
     const theirs = await lab.add(COUNT)
     const there = await lab.counting(meter, theirs.slice(-2), () => lab.report(["--apply"]))

@@ -7,20 +7,23 @@ import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 export const project = join(import.meta.dir, "../..")
 
-/** The releases of Node that the package is for; npm's packages of these names carry the executables. */
+/** The releases of Node that the package supports. npm's packages with these versions contain the executables. */
 export const nodeReleases = ["20", "22", "24"] as const
 
-/** The releases of TypeScript that its types are for, the newest one among them. */
+/** The releases of TypeScript that the package's types support, including the newest. */
 export const compilers = { "5.4": "5.4", "5.9": "5.9", newest: "latest" } as const
 
-/** The environment of programs that a consumer runs: npm needs a home, and how this machine reaches the registry. */
+/**
+ * The environment of programs that a consumer runs. npm needs a home directory and this machine's settings for the
+ * registry.
+ */
 const env = Object.fromEntries(
   Object.entries({ ...process.env, ...programEnv, PATH: `${process.env.PATH}:${programEnv.PATH}` }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,
   ),
 )
 
-/** A fresh directory into which the packed archive is installed, as a user of npm does it. */
+/** A new project with the package installed from its archive, as a user of npm does it. */
 export class Consumer implements AsyncDisposable {
   readonly path: string
   readonly #directory: TemporaryDirectory
@@ -30,13 +33,13 @@ export class Consumer implements AsyncDisposable {
     this.path = directory.path
   }
 
-  /** `npm init`, `npm install ./libcni-*.tgz`, and further packages. */
+  /** Runs `npm init` and `npm install ./libcni-*.tgz`, and installs further packages. */
   static async create(...packages: string[]): Promise<Consumer> {
     const directory = await TemporaryDirectory.create("cni-npm")
     try {
       const archive = await makePackage(join(directory.path, "archive"))
       const consumer = new Consumer(directory)
-      await chmod(directory.path, 0o755) // also for tests that give root up
+      await chmod(directory.path, 0o755) // also for tests that run as another user
       await consumer.run("npm", "init", "--yes")
       await consumer.run("npm", "pkg", "set", "type=module")
       await consumer.run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", archive, ...packages)
@@ -61,34 +64,34 @@ export class Consumer implements AsyncDisposable {
     return this.file(name)
   }
 
-  /** A file of the project, in which some texts are replaced. */
+  /** Copies a file to the project, and replaces some texts in it. */
   async copy(from: string, name: string, replaced: Readonly<Record<string, string>> = {}): Promise<string> {
     let text = await readFile(join(project, from), "utf8")
     for (const [old, other] of Object.entries(replaced)) text = text.replaceAll(old, other)
     return await this.write(name, text)
   }
 
-  /** Runs a program in the directory. */
+  /** Runs a program in the project's directory, and returns its stdout. */
   async run(program: string, ...args: string[]): Promise<string> {
     const command = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", this.path, program, ...args]
     return (await mustRun(command, { env })).stdout
   }
 
-  /** Writes a TypeScript file as JavaScript; another test checks its types. */
+  /** Writes a TypeScript file to the project as JavaScript. Another test checks its types. */
   async transpile(name: string, typescript: string): Promise<string> {
     return await this.write(name, new Bun.Transpiler({ loader: "ts" }).transformSync(typescript))
   }
 }
 
-/** The engines that run a consumer's programs, and the commands that start them. */
+/** The engines that run a consumer's programs: the command for each name. */
 export type Engines = Readonly<Record<string, string>>
 
 export const engineNames = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
 
-/** Half a gigabyte, which concurrent test files and the next run share. */
+/** The directory of the installed releases of Node, half a gigabyte. Concurrent test files and later runs share it. */
 const nodesDirectory = join(project, "dist/node-releases")
 
-/** The releases of Node, from npm's registry, and Bun. */
+/** Installs the releases of Node from npm's registry. Returns them and Bun. */
 export async function installEngines(): Promise<Engines> {
   const programOf = (release: string) => join(nodesDirectory, `node_modules/node${release}/bin/node`)
   await mkdir(nodesDirectory, { recursive: true })
@@ -105,7 +108,7 @@ export async function installEngines(): Promise<Engines> {
   return { ...Object.fromEntries(nodes), Bun: process.execPath }
 }
 
-/** The packages of all compilers that `Consumer.create` installs. */
+/** The packages of all compilers for `Consumer.create`. */
 export const compilerPackages = [
   ...Object.entries(compilers).map(([name, release]) => `typescript-${name}@npm:typescript@${release}`),
   "@types/node@22",

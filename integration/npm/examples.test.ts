@@ -41,7 +41,7 @@ const network = {
   ],
 }
 
-/** The example on its own host, by one engine. */
+/** The example runtime on its own host, executed by one engine. */
 class Example implements AsyncDisposable {
   readonly host: RuntimeHost
   readonly root: string
@@ -99,13 +99,15 @@ test.each(engineNames)("examples/runtime runs, publishes, restarts and removes c
   await example.run("restart", "web")
   expect(await askFromHost(host, "127.0.0.1", 8080)).toBe("web")
   await example.run("rm", "web")
-  // Which links had route_localnet off the flush has taken with it: it stays on, and guarded.
+  // The flush deleted the record of portmap's links, so route_localnet stays enabled, with its guard.
   const isGuard = ({ line }: Change) => /route_localnet|cni_hostports/.test(line)
   expectUnchanged(before, await host.snapshot(), (change) => isAllocationTrace(change) || isGuard(change))
   expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain("8080")
 })
 
-/** Moments of a run, as files and programs show them. */
+/**
+ * The moments of a run at which it is killed. A function reports from files and programs whether the moment has come.
+ */
 const moments: readonly (readonly [what: string, reached: (example: Example) => Promise<boolean>])[] = [
   ["its record is there", (example) => has(example, "/run/libcni-runtime/web/container.json")],
   ["its namespace is there", (example) => has(example, "/run/libcni-runtime/web/netns")],
@@ -141,7 +143,7 @@ test.each(["Node 22", "Bun"])(
       killed.kill("SIGKILL")
       await killed.exited
       await example.run("gc")
-      if ((await example.run("ps")) !== "") await example.run("rm", "web") // it was whole already
+      if ((await example.run("ps")) !== "") await example.run("rm", "web") // the container was complete
       expectUnchanged(before, await example.host.snapshot(), isAllocationTrace)
       expect(await namesIn(example, "/run/libcni-runtime")).toEqual(expect.not.arrayContaining(["web"]))
     }

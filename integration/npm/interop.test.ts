@@ -27,7 +27,9 @@ const network = {
   ],
 }
 
-/** A runtime on the package: COMMAND CONFLIST CONTAINERID NETNS, as `go-runtime.go` has it; HOLD waits in an ADD. */
+/**
+ * A runtime that uses the package: COMMAND CONFLIST CONTAINERID NETNS, like `go-runtime.go`. With HOLD its ADD waits.
+ */
 const program = `
 import { existsSync, writeFileSync } from "node:fs"
 import { addNetwork, checkNetwork, delNetwork, gcNetwork, loadNetworkFile, readCache } from "libcni"
@@ -69,7 +71,7 @@ beforeAll(async () => {
   await consumer.write("runtime.mjs", program)
   conflist = await consumer.write("lab.conflist", JSON.stringify(network))
   goRuntime = consumer.file("go-runtime")
-  // Debian's sources of Go's libcni, and nothing from elsewhere.
+  // Compiled with Debian's sources of Go's libcni, without downloads.
   const env = {
     PATH: "/usr/bin:/bin",
     GO111MODULE: "off",
@@ -94,14 +96,17 @@ function commandOf(side: Side, command: string, container: string, netns: string
 
 const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_PATH: builtPlugins, CACHE_DIR: "/var/lib/cni" }
 
-/** Runs one side's command on a host; returns its output. Throws if it fails. */
+/** Runs a command with one of the libraries on a host, and returns its output. Throws if it fails. */
 async function ask(host: HostNamespace, side: Side, command: string, container: string, netns = ""): Promise<unknown> {
   const [file = "", ...args] = commandOf(side, command, container, netns)
   const { stdout } = await host.exec(file, args, { env })
   return JSON.parse(stdout)
 }
 
-/** The expected output of each side: Go's libcni omits keys that its version does not have, and adds an empty dns. */
+/**
+ * Returns what both libraries must print for a result. Go's libcni omits keys that its version does not have, and adds
+ * an empty dns.
+ */
 function telling(result: unknown): object {
   const { cniVersion, ips, interfaces } = result as {
     cniVersion: string
@@ -111,7 +116,7 @@ function telling(result: unknown): object {
   return { cniVersion, ips, interfaces: interfaces.map(({ name }) => name) }
 }
 
-/** The directory of the package's locks, which Go's library has none of. */
+/** Reports whether a change is the directory of the package's locks, which Go's library does not have. */
 const isLock = ({ line }: Change) => line === "/var/lib/cni/locks/"
 
 test.each<[Side, Side]>([
@@ -171,7 +176,7 @@ test("a process on Node and one on Bun exclude each other for one container, and
     await waitFor(async () => isHeld("first"), `${one} to be inside`)
     const second = start(other, "c1", "second")
     const beside = start(other, "c2", "beside")
-    await waitFor(async () => isHeld("beside"), "the other container's to be inside") // so the second had its time as well
+    await waitFor(async () => isHeld("beside"), "the other container's to be inside") // so the second had enough time
     expect(isHeld("second")).toBe(false)
     await letGoOf("beside", beside)
     await letGoOf("first", first)
@@ -179,7 +184,7 @@ test("a process on Node and one on Bun exclude each other for one container, and
     await letGoOf("second", second)
   }
 
-  /** Releases the two plugins of the chain, each of which waits. */
+  /** Releases the chain's two plugins, each of which waits. */
   async function letGoOf(name: string, { child, ended }: ReturnType<typeof start>): Promise<void> {
     await waitFor(async () => {
       if (isHeld(name)) await letGo(name)

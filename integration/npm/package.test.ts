@@ -76,7 +76,7 @@ test.each(engineNames)("digits beyond those of a double reach a plugin unchanged
   expect(stdout).toBe('{"type":"x","big":12345678901234567890,"text":"1e400","name":"lab","cniVersion":"1.1.0"}\n')
 })
 
-/** The page's first example. */
+/** Returns the first example on the page, with some texts replaced. */
 async function firstExample(replaced: Readonly<Record<string, string>> = {}): Promise<string> {
   const page = await readFile(join(project, "pkg/libcni/README.md"), "utf8")
   let [, code = ""] = /^```ts first\.ts\n(.*?)^```$/ms.exec(page) ?? []
@@ -92,7 +92,7 @@ const tsconfig = {
   skipLibCheck: false,
 }
 
-/** Compiles files of the consumer with one release of TypeScript; returns its output. */
+/** Compiles files of the consumer with a release of TypeScript, and returns the output. */
 async function compile(
   compiler: string,
   directory: string,

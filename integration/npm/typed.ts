@@ -1,4 +1,4 @@
-/** A consumer's code, for compilers: types that must match, and lines that must be refused. */
+/** A consumer's code for compilers: types that must match, and lines that must be refused. */
 import * as libcni from "libcni"
 import * as plugin from "libcni/plugin"
 

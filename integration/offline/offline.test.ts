@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 3_600_000)
 afterAll(() => directory[Symbol.asyncDispose]())
 
-/** A checkout of the project without built or installed files. */
+/** Creates a checkout of the project, without built or installed files. */
 async function checkOut(name: string): Promise<string> {
   const copy = directory.join(name)
   await mkdir(copy)
@@ -34,7 +34,7 @@ async function checkOut(name: string): Promise<string> {
 }
 
 /**
- * Runs `npm run archives` in a checkout, in a network namespace without an interface, with an empty cache of builds.
+ * Runs `npm run archives` in a checkout, in a network namespace without an interface, and with an empty build cache.
  */
 async function buildAlone(copy: string, env: Readonly<Record<string, string>>, ...asked: string[]): Promise<void> {
   const steps = [
@@ -81,7 +81,7 @@ test("a packager's compiler that links with another C library is refused", async
   expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/Cannot build with "gcc": ".*libc\.a" is not musl/)])
 })
 
-/** A program of another name that runs a compiler. */
+/** Creates a program with another name that runs a compiler. */
 async function wrap(name: string, compiler: string): Promise<string> {
   const path = directory.join(name)
   await Bun.write(path, `#!/bin/sh\nexec ${compiler} "$@"\n`)

@@ -57,8 +57,8 @@ test("standing by and taking over cost the same with twenty other mappings and w
     await succeed(crowd.unmap())
   }
   const [few = [], many = []] = counts
-  // The beginning of a dump shows whether the mapping is the last one. Only one request reads the first dump to its
-  // end, because it then reads a second one.
+  // The beginning of a dump shows whether the mapping is the last one. Only the call that needs a second dump reads the
+  // first to its end.
   const isReadToItsEnd = (at: number) => at === 2
   for (const [at, { sent, received }] of few.entries()) {
     const more = isReadToItsEnd(at) ? { sent: 1, received: 30 } : { sent: 0, received: 0 }

@@ -115,7 +115,7 @@ test("an interface that an administrator keeps out of forwarding stays out", asy
   await host.exec("ip", ["link", "add", "uplink", "type", "bridge"])
   await writeSysctl(host, "net/ipv6/conf/uplink/forwarding", "0")
   await new Attachment(host, pod, ptpNetwork(dualStack)).add()
-  expect(await readSysctl(host, "net/ipv6/conf/uplink/forwarding")).toBe("0") // each write of "all" sets it
+  expect(await readSysctl(host, "net/ipv6/conf/uplink/forwarding")).toBe("0") // every write to "all" would change it
 })
 
 test("mtu is that of both ends", async () => {

@@ -38,7 +38,7 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect(msg).toContain("prevResult is missing")
 })
 
-/** Changes to an attachment, and the error of CHECK for each. */
+/** Changes to an attachment, with the error of CHECK for each. */
 const damages: {
   what: string
   damage: (host: HostNamespace, pod: ContainerNamespace, end: string, result: PluginResult) => Promise<unknown>
@@ -82,7 +82,7 @@ const damages: {
   },
 ]
 
-/** The host's side, at which upstream does not look. */
+/** Changes on the host, which CHECK of the Go plugin does not notice. */
 const hostDamages: typeof damages = [
   {
     what: "the host's end was renamed",

@@ -16,7 +16,7 @@ const config = ptpNetwork({ ...dualStack, ipMasq: true })
 test("DEL here takes back what the Go ptp plugin added, its masquerade by iptables included", async () => {
   const { host, pod } = await usedHost("ptp")
   await using _ = host
-  // The table and its base chain come with the first rule, and are the host's.
+  // The first rule creates the table and its base chain, which all containers share.
   for (const program of ["iptables", "ip6tables"]) {
     for (const change of ["-A", "-D"]) await host.exec(program, ["-t", "nat", change, "POSTROUTING", "-j", "RETURN"])
   }

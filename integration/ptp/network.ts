@@ -1,12 +1,12 @@
 import { type Namespace, newest } from "../lab/mod.ts"
 
-/** A ptp network with host-local addresses in 10.9.0.0/24; `keys` replace or add keys at the top. */
+/** Returns a ptp network with host-local addresses in 10.9.0.0/24. `keys` replace or add top-level keys. */
 export function ptpNetwork(keys: object = {}): Record<string, unknown> & { ipam: Record<string, unknown> } {
   const ipam = { type: "host-local", ranges: [[{ subnet: "10.9.0.0/24" }]] }
   return { cniVersion: newest, name: "wire", type: "ptp", ipam, ...keys }
 }
 
-/** Both families, each with a default route. */
+/** Keys for addresses of both families, with a default route for each. */
 export const dualStack = {
   ipam: {
     type: "host-local",
@@ -15,14 +15,14 @@ export const dualStack = {
   },
 }
 
-/** The addresses and default routes of both families as the static plugin takes them. */
+/** Returns the configuration of the static plugin with these addresses, and default routes of both families. */
 export function staticIpam(...addresses: { address: string; gateway?: string }[]): { ipam: Record<string, unknown> } {
   return { ipam: { type: "static", addresses, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] } }
 }
 
 /**
- * The main table's routes of a family over a link, as `ip route` prints them, sorted, without those of link-local
- * addresses.
+ * Returns the routes of a family over a link in the main table, sorted, as `ip route` prints them. Omits routes of
+ * link-local addresses.
  */
 export async function routesOf(where: Namespace, name: string, family: "-4" | "-6"): Promise<string[]> {
   const { stdout } = await where.exec("ip", [family, "route", "show", "dev", name])

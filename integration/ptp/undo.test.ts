@@ -14,7 +14,7 @@ import { dualStack, ptpNetwork, staticIpam } from "./network.ts"
 
 const everything = { ...dualStack, ipMasq: true }
 
-/** One fault for each step that only this plugin has. */
+/** A breakage for each step that only this plugin has. */
 const breakages: Breakage[] = [
   {
     step: "there is no IPAM plugin",
@@ -43,7 +43,7 @@ const breakages: Breakage[] = [
     keys: everything,
     setUp: async (host) => {
       await writeSysctl(host, "net/ipv6/conf/default/disable_ipv6", "1")
-      await host.exec("mount", ["-t", "tmpfs", "cni-test", "/proc/sys/net/ipv6"]) // nothing can be switched on again
+      await host.exec("mount", ["-t", "tmpfs", "cni-test", "/proc/sys/net/ipv6"]) // makes all IPv6 settings inaccessible
     },
     code: 999,
     says: "Cannot add gateway fd00:9::1/128",

@@ -1,4 +1,4 @@
-/** Public bug reports about chained plugins, one case for each: the reported steps, and the required outcome. */
+/** Tests public bug reports about chained plugins: the reported steps, and the required outcome. */
 import { expect, test } from "bun:test"
 import {
   Attachment,

@@ -1,4 +1,4 @@
-/** Public bug reports about DHCP, one case for each: the reported steps, and the required outcome. */
+/** Tests public bug reports about DHCP: the reported steps, and the required outcome. */
 import { expect, test } from "bun:test"
 import { startDhcpd } from "../dhcp/servers.ts"
 import { Site } from "../dhcp/site.ts"
@@ -25,7 +25,7 @@ test("multus#1466: the link that a virtual machine's launcher renamed and put on
   await waitFor(isUp, "the link to be up")
   const { stdout: before } = await pod.exec("cat", [changes])
   await waitFor(() => site.daemon.count(/lost 10\.1\.2\./) > 0, "the end of the lease")
-  // Frames that the daemon sends after that have it up again: the kernel counts how often it was down.
+  // The daemon brings the interface up before it sends. The kernel counts how often the interface went down.
   expect((await pod.exec("cat", [changes])).stdout).toBe(before)
   expect(await isUp()).toBe(true)
   await attachment.del()

@@ -1,4 +1,4 @@
-/** Public bug reports about published ports, one case for each: the reported steps, and the required outcome. */
+/** Tests public bug reports about published ports: the reported steps, and the required outcome. */
 import { expect, test } from "bun:test"
 import {
   Attachment,
@@ -12,7 +12,7 @@ import {
   writeSysctl,
 } from "../lab/mod.ts"
 
-/** A container on a bridge without hairpin mode, and portmap for it. */
+/** Creates a container on a bridge without hairpin mode, and runs portmap for it. */
 async function addPod(host: HostNamespace, portMappings: readonly object[]) {
   const pod = await host.addContainer()
   const keys = { isDefaultGateway: true, hairpinMode: false }

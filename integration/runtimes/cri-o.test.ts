@@ -1,4 +1,6 @@
-/** CRI-O, which maps published ports itself, calls CHECK at each start, and collects unknown attachments by GC. */
+/**
+ * Tests CRI-O, which maps published ports itself, calls CHECK at each start, and deletes unknown attachments with GC.
+ */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { binDir } from "../interop/containerd.ts"

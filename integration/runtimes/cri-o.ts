@@ -8,8 +8,8 @@ import { confDir, RuntimeHost, runtimeEnv } from "../interop/runtime-host.ts"
 const storage = { root: "/run/storage", runroot: "/run/storage-run" }
 
 /**
- * Settings that differ from the defaults: state in memory, no seccomp and no AppArmor, and pods that fit into a test's
- * cgroups.
+ * The settings that differ from the defaults: state in memory, no seccomp and no AppArmor, and pods that need no
+ * cgroups of their own.
  */
 const crioConf = `
 [crio]
@@ -45,16 +45,16 @@ plugin_dirs = ["${binDir}"]
 enable_nri = false
 `
 
-/** CRI-O on its own host, with one network that is made of the plugins under test. */
+/** CRI-O on its own host, with one network that uses the plugins under test. */
 export class CriO extends PodRuntime {
-  /** The bridge's ports: CRI-O, which maps ports itself, does not map those of 127.0.0.1. */
+  /** The bridge's address. CRI-O maps ports itself, and does not map those of 127.0.0.1. */
   override readonly publishedAt = "10.85.0.1"
 
   static async create(network: object | undefined = containerdNetwork): Promise<CriO> {
     const host = await RuntimeHost.create()
     try {
       await installOurs(host)
-      await mkdir("/var/lib/containers", { recursive: true }) // an empty directory to mount on is all the machine gets
+      await mkdir("/var/lib/containers", { recursive: true }) // creates only an empty directory on the machine, as mount point
       for (const directory of ["/etc/crio", "/var/lib/containers"]) {
         await mkdir(directory, { recursive: true })
         await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", directory])

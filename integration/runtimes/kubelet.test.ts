@@ -1,6 +1,6 @@
 /**
- * kubelet without an API server: it runs pods from manifests in a directory, with containerd, and containerd calls the
- * plugins.
+ * Tests kubelet without an API server: it reads pods from manifests in a directory and runs them with containerd, which
+ * calls the plugins.
  */
 import { expect, test } from "bun:test"
 import { mkdir, rm } from "node:fs/promises"
@@ -13,15 +13,12 @@ import { confDir, runtimeEnv } from "../interop/runtime-host.ts"
 import { builtPlugins, expectUnchanged, isAllocationTrace, startDaemon, waitFor } from "../lab/mod.ts"
 
 const manifests = "/run/manifests"
-/** The default of `--root-dir`: even with another one, some of kubelet's state is here. */
+/** The default of `--root-dir`. Even with another directory, kubelet keeps some state here. */
 const rootDir = "/var/lib/kubelet"
-/** The port with kubelet's list of pods, without authentication. */
+/** The port at which kubelet lists its pods without authentication. */
 const port = 10255
 
-/**
- * The settings of a test's kubelet that differ from its defaults: no API server, no part of the cgroup tree, and a disk
- * that is never full.
- */
+/** The settings of kubelet that differ from its defaults: no API server, no cgroups, and no limits for the disk. */
 const configuration = {
   apiVersion: "kubelet.config.k8s.io/v1beta1",
   kind: "KubeletConfiguration",
@@ -60,7 +57,7 @@ class Kubelet {
     const { host } = containerd
     await host.write("/run/kubelet.json", configuration)
     await host.exec("mkdir", ["-p", manifests])
-    await mkdir(rootDir, { recursive: true }) // an empty directory to mount on is all the machine gets
+    await mkdir(rootDir, { recursive: true }) // creates only an empty directory on the machine, as mount point
     await host.exec("mount", ["-t", "tmpfs", "-o", "mode=755", "cni-test", rootDir])
     const flags = [
       "--config=/run/kubelet.json",
@@ -83,7 +80,7 @@ class Kubelet {
     return kubelet
   }
 
-  /** Whether its log has these words. */
+  /** Reports whether kubelet's log contains this text. */
   async hasSaid(words: string): Promise<boolean> {
     return (await this.#containerd.host.exec("cat", ["/run/kubelet.log"])).stdout.includes(words)
   }
@@ -94,7 +91,7 @@ class Kubelet {
     return (JSON.parse(stdout) as { items: Pod[] | null }).items ?? []
   }
 
-  /** Makes it run a pod of one container, whose port 80 is published. */
+  /** Writes the manifest of a pod with one container, whose port 80 is published. */
   async run(name: string, hostPort: number): Promise<void> {
     const command = ["/bin/busybox", "sleep", "1000000"]
     const ports = [{ containerPort: 80, hostPort }]
@@ -108,7 +105,7 @@ class Kubelet {
     await rm(this.#containerd.host.file(`${manifests}/${name}.json`))
   }
 
-  /** Waits until a pod runs; answers its address. */
+  /** Waits until a pod runs, and returns its address. */
   async addressOf(name: string): Promise<string> {
     const find = async () => {
       const pod = (await this.pods()).find(({ metadata }) => metadata.name === `${name}-node`)

@@ -1,4 +1,4 @@
-/** kustomize itself renders deploy/kubernetes, as `kubectl apply -k` does. */
+/** Tests that the real kustomize renders deploy/kubernetes, as `kubectl apply -k` does. */
 import { expect, test } from "bun:test"
 import { cp } from "node:fs/promises"
 import { kustomization, type Manifest, readDeployment } from "../deploy/manifests.ts"
@@ -7,11 +7,11 @@ import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 
 async function render(directory: string): Promise<Manifest[]> {
   const { stdout, stderr } = await mustRun(["kustomize", "build", directory], { env: runtimeEnv })
-  expect(stderr).toBe("") // such as a key that is deprecated
+  expect(stderr).toBe("") // no warnings, such as about a deprecated key
   return [Bun.YAML.parse(stdout) as Manifest | Manifest[]].flat()
 }
 
-/** By kind and name, the name of a generated ConfigMap without its sum. */
+/** Returns the objects by kind and name. The name of a generated ConfigMap is without its hash. */
 function byName(objects: readonly Manifest[]): Record<string, Manifest> {
   const text = JSON.stringify(objects).replaceAll(/"network-[0-9a-z]{10}"/g, '"network"')
   return Object.fromEntries((JSON.parse(text) as Manifest[]).map((one) => [`${one.kind} ${one.metadata.name}`, one]))

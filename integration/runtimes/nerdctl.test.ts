@@ -1,4 +1,7 @@
-/** nerdctl, which builds its own networks from bridge, portmap, firewall and tuning, and calls the plugins itself. */
+/**
+ * Tests nerdctl, which creates its own networks from bridge, portmap, firewall and tuning, and calls the plugins
+ * itself.
+ */
 import { expect, test } from "bun:test"
 import { askFromHost, askName, imageName } from "../interop/busybox.ts"
 import { Containerd } from "../interop/containerd.ts"
@@ -6,7 +9,7 @@ import { expectAnswersThroughFlushes } from "../interop/flushes.ts"
 import { runtimeEnv } from "../interop/runtime-host.ts"
 import { type Change, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 
-/** nerdctl on a host with containerd; its state is in memory. */
+/** Returns a function that runs nerdctl on a host with containerd, with its state in memory. */
 function nerdctlOn({ host }: Containerd) {
   return async (...args: string[]) => {
     const places = ["--data-root", "/run/nerdctl", "--snapshotter", "native", "--cgroup-manager", "cgroupfs"]
@@ -14,7 +17,7 @@ function nerdctlOn({ host }: Containerd) {
   }
 }
 
-/** The arguments that start a container in the background, with its name as its host's. */
+/** Returns the arguments that start a container in the background. The container's hostname is its name. */
 const runArguments = (network: string, name: string, ...more: string[]) => {
   const named = ["--network", network, "--name", name, "--hostname", name]
   return ["run", "--detach", "--pull", "never", ...named, ...more, imageName]

@@ -4,7 +4,7 @@ import { Attachment, bridgeNetwork, HostNamespace, newest, succeed, waitFor } fr
 const ranges = [[{ subnet: "10.2.0.0/16" }], [{ subnet: "10.3.0.0/16" }], [{ subnet: "fd00:2::/64" }]]
 const network = { name: "b", bridge: "br-b", isDefaultGateway: true, ipam: { type: "host-local", ranges } }
 
-/** A container with two IPv4 addresses and one of IPv6 on one interface, and sbr after it. */
+/** Creates a container with two IPv4 addresses and an IPv6 address on an interface, and an attachment of sbr. */
 async function withAddresses(keys: object = {}) {
   const host = await HostNamespace.create()
   const pod = await host.addContainer()
@@ -45,7 +45,7 @@ test("#26, #27 CHECK of bridge misses a route that sbr has moved when it is gone
   await using _ = host
   await sbr.add()
   for (const table of ["100", "101"]) await pod.exec("ip", ["route", "del", "default", "table", table])
-  // Another link's address is not the interface's.
+  // The address of another link is not the interface's.
   await pod.exec("sh", ["-c", "ip link add other up type bridge && ip route add default dev other table 300"])
   expect((await maker.check(prevResult)).stdout).toContain("Check of routes failed: expected default")
 })

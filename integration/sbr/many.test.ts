@@ -9,7 +9,7 @@ import {
 } from "../lab/mod.ts"
 import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 
-/** Processor time of each verb; other processes stretch the clock's time. */
+/** The limit for the CPU time of each verb in milliseconds. Other processes affect the wall time. */
 const BOUND_MS = 2000
 
 const low = (at: number) => `${at >> 8}.${at & 255}`
@@ -84,7 +84,7 @@ test("thousands of addresses cost ADD the same each: a table is looked for from 
   expect(cpuMs).toBeLessThan(scaleTimeout(BOUND_MS))
   const rules = await rulesOf(pod)
   expect(rules).toHaveLength(2002)
-  expect(new Set(rules.map((rule) => rule.split(" ").at(-1))).size).toBe(2002) // a table each
+  expect(new Set(rules.map((rule) => rule.split(" ").at(-1))).size).toBe(2002) // a different table for each address
 })
 
 test("thousands of routes are moved by a call that another program leaves a tenth of a processor, however long that takes", async () => {

@@ -20,11 +20,11 @@ import {
 
 const { network } = interfacePlugin("tap")
 
-// A kernel that has been given no policy knows these contexts, and allows everything:
+// A kernel without a policy knows only these contexts, and allows everything:
 // security/selinux/include/initial_sid_to_string.h
 const [own, asked] = ["kernel", "unlabeled"]
 
-/** The contexts of the processes that make a tap at this moment. */
+/** Returns the contexts of the processes that are creating a tap now. */
 async function contextsOfMakers(): Promise<string[]> {
   const found: string[] = []
   for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/.test(name))) {
@@ -76,20 +76,21 @@ testWith(
   },
 )
 
-/** Loads a policy into the kernel, where it stays until shutdown, and enforces it until the end of the scope. */
+/** Loads a policy into the kernel, where it stays until shutdown. Enforces it until disposal. */
 async function enforcePolicy(): Promise<AsyncDisposable> {
   await using directory = await TemporaryDirectory.create()
   const policy = directory.join("policy")
   const source = join(import.meta.dir, "policy.cil")
   await mustRun(["secilc", "-M", "false", "-c", "33", "-o", policy, "-f", "/dev/null", source])
   await mustRun(["mount", "-t", "selinuxfs", "selinuxfs", "/sys/fs/selinux"])
-  await mustRun(["dd", `if=${policy}`, "of=/sys/fs/selinux/load", "bs=1M"]) // by one write
+  await mustRun(["dd", `if=${policy}`, "of=/sys/fs/selinux/load", "bs=1M"]) // the kernel requires a single write
   const enforce = (value: "0" | "1") => writeFile("/sys/fs/selinux/enforce", value)
   await enforce("1")
   return { [Symbol.asyncDispose]: () => enforce("0") }
 }
 
-// The last one of this file: a kernel does not forget a policy. Nowhere but in the machine that has the card.
+// The last test of this file, because the kernel keeps the policy. It runs only in the virtual machine that has the
+// spare card.
 testWith(
   ["selinux", "tap", "spare_nic"],
   "where a policy lets one context alone make taps, ADD in that context succeeds, and all others are told",

@@ -2,12 +2,15 @@ import { chmod } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { CProgram, mustRun, type Namespace, scaleTimeout, waitLimitMs } from "../lab/mod.ts"
 
-/** Flags of a tap, <linux/if_tun.h>. */
+/** The flags of a tap; <linux/if_tun.h>. */
 export const IFF_TAP = 0x2
 export const IFF_NO_PI = 0x1000
 export const IFF_MULTI_QUEUE = 0x100
 
-/** Compiles the program that attaches to taps; beside it a device like /dev/net/tun, both for every user. */
+/**
+ * Compiles the program that attaches to taps. Creates a device like /dev/net/tun beside it, and makes both accessible
+ * to every user.
+ */
 export async function buildOpenTap(): Promise<CProgram> {
   const program = await CProgram.build(join(import.meta.dir, "open-tap.c"))
   await mustRun(["mknod", "-m", "666", deviceOf(program), "c", "10", "200"])
@@ -17,13 +20,13 @@ export async function buildOpenTap(): Promise<CProgram> {
 
 const deviceOf = ({ path }: CProgram) => join(dirname(path), "tun")
 
-/** The user that runs a program, without any privilege; root with all of them if undefined. */
+/** The user that runs a program without privileges. If undefined, root runs it with all privileges. */
 export interface User {
   readonly uid: number
   readonly gid: number
 }
 
-/** A process that is the other end of a tap, as a virtual machine's monitor is, until it is disposed. */
+/** A process that is attached to a tap, like the monitor of a virtual machine, until disposal. */
 export class TapUser implements AsyncDisposable {
   readonly #process: Bun.Subprocess<"pipe", "pipe", "inherit">
   readonly #lines: AsyncIterator<string>
@@ -33,7 +36,7 @@ export class TapUser implements AsyncDisposable {
     this.#lines = linesOf(process.stdout)
   }
 
-  /** Attaches to a tap of a namespace. Throws an error with the number of the kernel's when it cannot. */
+  /** Attaches to a tap in a namespace. Throws an error with the errno if that fails. */
   static async attach(
     program: CProgram,
     where: Namespace,
@@ -53,8 +56,8 @@ export class TapUser implements AsyncDisposable {
   }
 
   /**
-   * Sends a frame, as hex digits, until one comes that is looked for, here or at another tap: the kernel takes a moment
-   * to see that a tap is in use.
+   * Sends a frame (hexadecimal digits) repeatedly until `isWanted` accepts a frame that arrives at this or another tap.
+   * The kernel needs a moment to notice that a tap is in use.
    */
   async ask(frame: string, isWanted: (frame: string) => boolean, at: TapUser = this): Promise<string> {
     const asking = setInterval(() => {
@@ -103,15 +106,15 @@ const digits = (address: string) =>
     .map((part) => Number(part).toString(16).padStart(2, "0"))
     .join("")
 
-/** The sender of an ARP request. */
+/** The addresses of the sender of an ARP request. */
 export const asker = { mac: "0a00000000aa", ip: "10.22.0.77" }
 
-/** An ARP request for an address, RFC 826. */
+/** Returns an ARP request for an address, RFC 826. */
 export function arpRequest(address: string): string {
   return `ffffffffffff${asker.mac}08060001080006040001${asker.mac}${digits(asker.ip)}000000000000${digits(address)}`
 }
 
-/** The answer to it, from this MAC. */
+/** Returns the ARP reply from this MAC address. */
 export function arpReply(address: string, mac: string): string {
   const from = mac.replaceAll(":", "")
   return `${asker.mac}${from}08060001080006040002${from}${digits(address)}${asker.mac}${digits(asker.ip)}`

@@ -21,10 +21,10 @@ const { network } = interfacePlugin("tap")
 const [EPERM, EBUSY, EINVAL] = [1, 16, 22]
 const owner: User = { uid: 4711, gid: 4712 }
 
-/** Requests the container's address by ARP through a tap, and compares the answer. */
+/** Resolves the container's address by ARP through a tap, and checks the reply. */
 async function expectAnswer(tap: TapUser, { interfaces }: PluginResult): Promise<void> {
   const reply = arpReply("10.22.0.2", interfaces[0]?.mac ?? "")
-  const isReply = (frame: string) => frame.startsWith(reply.slice(0, 28)) // to the asker, ARP
+  const isReply = (frame: string) => frame.startsWith(reply.slice(0, 28)) // destination MAC address, ARP
   expect(await tap.ask(arpRequest("10.22.0.2"), isReply)).toStartWith(reply)
 }
 

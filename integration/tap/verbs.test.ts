@@ -20,7 +20,7 @@ type Shown = { address: string; mtu: number; ifalias?: string; flags: string[]; 
 const showTap = async (pod: ContainerNamespace) =>
   (await pod.json<Shown[]>("ip", ["-d", "-j", "link", "show", "eth0"]))[0]
 
-/** A host with one container, which has been attached. */
+/** Creates a host with one attached container. */
 async function attached(keys: object = {}, setUp: (pod: ContainerNamespace) => Promise<unknown> = async () => {}) {
   const host = await HostNamespace.create()
   const pod = await host.addContainer()
@@ -76,7 +76,7 @@ testWith(
   },
 )
 
-/** With a MAC of its own, which it keeps when its ports change. */
+/** Adds a bridge with a fixed MAC address, which it keeps when its ports change. */
 const withBridge = (pod: ContainerNamespace) =>
   pod.exec("ip", ["link", "add", "br0", "address", "0a:00:00:00:00:bb", "type", "bridge"])
 

@@ -76,7 +76,7 @@ test("a larger MTU is that of both ends, or nothing that large would pass, and t
 test("a pair that ends in a third namespace is changed at the container's end alone, also when a link here has its index", async () => {
   await using host = await HostNamespace.create()
   const [pod, third] = [await host.addContainer(), await host.addContainer("third")]
-  // Both ends have the number 9, and so has the container's end of a pair of this host's.
+  // Both ends have index 9, and so does the container's end of a veth pair of this host.
   const other = await host.addContainer("other")
   const pair = (peer: string) => "link add x0 index 9 type veth peer name eth0 index 9 netns".split(" ").concat(peer)
   await third.exec("ip", pair(pod.name))
@@ -129,7 +129,7 @@ test("separators may be mixed, as for upstream", async () => {
 })
 
 test("sysctls are set in the order in which they are written", async () => {
-  // The last one decides: ip_forward sets the forwarding of every interface.
+  // The last setting wins: ip_forward sets the forwarding of every interface.
   const [all, one] = ["net.ipv4.ip_forward", "net.ipv4.conf.IFNAME.forwarding"]
   await using chain = await TuningChain.create({ sysctl: { [all]: "1", [one]: "0" } })
   await chain.tuning.add()

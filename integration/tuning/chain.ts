@@ -9,13 +9,13 @@ import {
   readSysctl,
 } from "../lab/mod.ts"
 
-/** The tunable properties of a link, as in `ip -d -j link show`. */
+/** The fields of a link in `ip -d -j link show` that the plugin can change. */
 export interface TunedLink {
   address: string
   mtu: number
   txqlen: number
   promiscuity: number
-  /** "PROMISC" and "ALLMULTI" among them. */
+  /** The flags, such as "PROMISC" and "ALLMULTI". */
   flags: string[]
 }
 
@@ -26,14 +26,14 @@ export async function linkOf(where: Namespace, name: string): Promise<TunedLink>
   return { address, mtu, txqlen, promiscuity, flags }
 }
 
-/** The directory of a host's backups. */
+/** The directory of the plugin's backups on a host. */
 const backups = "/run/cni/tuning"
 
-/** A container on a bridge without addresses, made by the bridge plugin, and the tuning plugin that comes next. */
+/** A container that bridge has attached, without addresses, and the attachment of tuning. */
 export class TuningChain implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace
-  /** The answer of the bridge plugin: the bridge, the host's end, the container's interface. */
+  /** The result of bridge: the bridge, the host's end, and the container's interface. */
   readonly bridged: PluginResult
   readonly tuning: Attachment
 
@@ -44,7 +44,10 @@ export class TuningChain implements AsyncDisposable {
     this.tuning = tuning
   }
 
-  /** `keys` are those of the tuning plugin; `cniVersion` is the whole chain's, from 0.3.0 on, which has chains. */
+  /**
+   * Creates a host and attaches a container. `keys` are those of tuning. `cniVersion` applies to the whole chain;
+   * chains need 0.3.0 or later.
+   */
   static async create(keys: Record<string, unknown> = {}, call: Partial<PluginCall> = {}): Promise<TuningChain> {
     const host = await HostNamespace.create()
     try {
@@ -62,7 +65,7 @@ export class TuningChain implements AsyncDisposable {
     }
   }
 
-  /** The name of the host's end. */
+  /** The name of the host's end of the veth pair. */
   get port(): string {
     return this.bridged.interfaces[1]?.name ?? ""
   }
@@ -71,18 +74,18 @@ export class TuningChain implements AsyncDisposable {
     return linkOf(this.pod, name)
   }
 
-  /** A sysctl of the container, by path. */
+  /** Returns a sysctl of the container, by path. */
   sysctl(path: string): Promise<string> {
     return readSysctl(this.pod, path)
   }
 
-  /** The names in the directory of the backups, drafts included. */
+  /** Returns the names in the directory of the backups, including temporary files. */
   async backups(directory = backups): Promise<string[]> {
     const { stdout } = await this.host.tryExec("ls", ["-A", directory])
     return stdout.split("\n").filter(Boolean)
   }
 
-  /** The content of this container's backup. */
+  /** Returns the content of this container's backup. */
   async backup(): Promise<Record<string, unknown>> {
     const { stdout } = await this.host.exec("cat", [`${backups}/lab:${this.pod.name}:eth0.json`])
     return JSON.parse(stdout) as Record<string, unknown>
@@ -93,7 +96,10 @@ export class TuningChain implements AsyncDisposable {
   }
 }
 
-/** Gives a host an allow list. Its /etc then contains nothing else; the machine's is not changed. */
+/**
+ * Writes the list of allowed sysctls on a host. The host's /etc contains nothing else then; the machine's /etc does not
+ * change.
+ */
 export async function writeAllowList(host: HostNamespace, lines: readonly string[]): Promise<void> {
   if ((await host.tryExec("mountpoint", ["-q", "/etc"])).exitCode !== 0) {
     await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc"])
@@ -102,7 +108,7 @@ export async function writeAllowList(host: HostNamespace, lines: readonly string
   await host.exec("tee", ["/etc/cni/tuning/allowlist.conf"], { input: lines.map((line) => `${line}\n`).join("") })
 }
 
-/** A change of everything that can be changed. */
+/** Keys that change every setting that tuning can change. */
 export const everything = {
   sysctl: {
     "net.ipv4.conf.IFNAME.arp_filter": "1",

@@ -15,9 +15,9 @@ test("CHECK passes for a MAC in capitals or with dashes", async () => {
 
 test("CHECK compares sysctls as the kernel prints them, not as they were written", async () => {
   const sysctl = {
-    "net.ipv4.ip_default_ttl": "0x1f", // prints 31
-    "net.ipv4.ip_local_reserved_ports": "9000,8000-8002", // prints 8000-8002,9000
-    "net.ipv6.conf.IFNAME.stable_secret": "2001:db8::1", // prints all digits, and nothing before it is set
+    "net.ipv4.ip_default_ttl": "0x1f", // the kernel prints 31
+    "net.ipv4.ip_local_reserved_ports": "9000,8000-8002", // the kernel prints 8000-8002,9000
+    "net.ipv6.conf.IFNAME.stable_secret": "2001:db8::1", // the kernel prints all digits, and nothing until it is set
   }
   await using chain = await TuningChain.create({ sysctl })
   const result = await chain.tuning.add()
@@ -33,7 +33,7 @@ test("CHECK does not mind a link that is promiscuous for another program", async
   await chain.pod.exec("ip", ["link", "set", "eth0", "master", "br0"])
   await waitFor(async () => (await chain.link()).promiscuity === 1, "the bridge to listen")
   expect(await chain.tuning.check(result)).toMatchObject({ exitCode: 0 })
-  // And that another program listens does not make up for the switch.
+  // Promiscuity by another program does not replace the link's own setting.
   expect((await fail(chain.tuning.check(result, { promisc: true }))).msg).toContain('"promisc"')
 })
 
@@ -42,7 +42,7 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect((await fail(chain.tuning.run("CHECK", { prevResult: undefined }))).msg).toContain("prevResult missing")
 })
 
-/** Changes to an attachment, and the error of CHECK for each. */
+/** Changes to an attachment, with the error of CHECK for each. */
 const damages: { what: string; damage: (chain: TuningChain) => Promise<unknown>; says: string }[] = [
   {
     what: "a sysctl has another value",
@@ -105,7 +105,7 @@ test("CHECK names it when the MTU of the host's end is another, where ADD has se
   expect((await fail(chain.tuning.check(result))).msg).toContain("on the host failed: expected 9000, found 1500")
   await chain.host.exec("ip", ["link", "set", chain.port, "mtu", "1450"])
   await chain.tuning.del()
-  // DEL does not set back an MTU that ADD has not set.
+  // DEL does not restore an MTU that ADD did not set.
   expect((await chain.host.exec("ip", ["link", "show", chain.port])).stdout).toContain(" mtu 1450 ")
 })
 

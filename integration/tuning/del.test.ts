@@ -133,7 +133,7 @@ test.each([
 test("a container that comes again in a new namespace is not given what a dead one had", async () => {
   await using chain = await TuningChain.create({ mtu: 1400 })
   await chain.tuning.add()
-  await chain.pod.exec("ip", ["link", "del", "eth0"]) // and no DEL
+  await chain.pod.exec("ip", ["link", "del", "eth0"]) // without a DEL
   await chain.pod.exec("ip", ["link", "add", "eth0", "mtu", "9000", "type", "veth", "peer", "other"])
   await chain.tuning.add()
   await chain.tuning.del()

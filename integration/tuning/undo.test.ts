@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { expectUnchanged, fail, type Output, runTraced, takeSnapshot, waitFor } from "../lab/mod.ts"
 import { everything, TuningChain, writeAllowList } from "./chain.ts"
 
-/** One fault for each step of ADD. Its preparations precede the first snapshot. */
+/** A breakage for each step of ADD. Its preparations run before the first snapshot. */
 const breakages: {
   step: string
   setUp?: (chain: TuningChain) => Promise<unknown>
@@ -116,7 +116,10 @@ const breakages: {
   },
 ]
 
-/** The kernel deletes the host's end of the pair in its own time, which must not fall between the snapshots. */
+/**
+ * Deletes the container's namespace, and waits until the kernel has deleted the veth pair, so that this does not happen
+ * between two snapshots.
+ */
 async function removeNamespace({ host, pod }: TuningChain): Promise<void> {
   await host.removeContainer(pod)
   const isGone = async () => !(await host.exec("ip", ["-o", "link", "show", "type", "veth"])).stdout.includes("veth")
@@ -162,23 +165,26 @@ test("when the second of two tuning plugins fails, what the first one set stays,
   expect(await chain.link()).toEqual(untouched)
 })
 
-/** The action of strace(1) at the `nth` of these system calls of the plugin. */
+/** The action of strace(1) at the `nth` system call of this name. */
 interface Injection {
   verb: "ADD" | "DEL"
   name: string
-  /** "error=EIO" or "signal=KILL" */
+  /** The action: "error=EIO" or "signal=KILL". */
   effect: string
   nth: number
 }
 
-/** Calls the plugin under strace(1). Returns undefined if there is no nth call of that name: the ADD then succeeded. */
+/** Calls the plugin under strace(1). Returns undefined if it made fewer than `nth` such calls, and so succeeded. */
 async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain): Promise<Output | undefined> {
   const expressions = [`trace=${name}`, `inject=${name}:${effect}:when=${nth}`]
   const { output, text } = await runTraced(chain.tuning, verb, expressions)
   return /INJECTED|killed by SIGKILL/.test(text) ? output : undefined
 }
 
-/** A chain that changes every setting, and a function that throws unless all settings are the original ones. */
+/**
+ * Creates a chain that changes every setting. Also returns a function that throws unless all settings have their
+ * original values.
+ */
 async function untouchedChain() {
   const chain = await TuningChain.create(everything)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

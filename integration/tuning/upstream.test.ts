@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { fail, succeed } from "../lab/mod.ts"
 import { TuningChain } from "./chain.ts"
 
-// Debian's Go plugin, version 1.1.1: it supports CNI 1.0.0, and knows neither txQLen nor IFNAME.
+// Debian's Go plugin 1.1.1 supports CNI 1.0.0. It supports neither txQLen nor IFNAME.
 const upstream = { bin: "/usr/lib/cni/tuning" }
 const keys = {
   cniVersion: "1.0.0",

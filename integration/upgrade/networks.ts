@@ -26,7 +26,8 @@ const firewall = { type: "firewall", ingressPolicy: "same-bridge" }
 const iptables = { backend: "iptables" }
 
 /**
- * The state that plugins keep on a node, in networks with one container each: by nf_tables, by iptables, and in files.
+ * Networks for one container each. Together they use every way in which plugins keep state on a node: nf_tables,
+ * iptables and files.
  */
 const chains: Readonly<Record<string, readonly object[]>> = {
   web: [bridge("web", "10.21.0.0/24", "fd00:21::/64", { macspoofchk: true }), tuning, portmap, firewall],
@@ -62,7 +63,7 @@ const chains: Readonly<Record<string, readonly object[]>> = {
 /** The names of the networks. */
 export const networkNames: readonly string[] = Object.keys(chains)
 
-/** Gives a host the configurations, and the links that the plugins need. */
+/** Writes the configurations of the networks on a host, and creates the links that the plugins need. */
 export async function setUpNetworks(host: HostNamespace): Promise<void> {
   for (const [name, plugins] of Object.entries(chains)) {
     await Bun.write(host.file(`${confDir}/${name}.conflist`), JSON.stringify({ cniVersion: "1.1.0", name, plugins }))
@@ -72,14 +73,14 @@ export async function setUpNetworks(host: HostNamespace): Promise<void> {
   await pluginRow("macvlan").setUp?.(host)
 }
 
-/** A device for host-device to move, as a host has it before the container `card` is attached. */
+/** Creates the device that host-device moves to the container `card`. */
 export async function addDevice(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "dev0", "address", "0a:00:00:00:25:01", "type", "veth", "peer", "name", "far0"])
 }
 
 const portOf = (name: string) => 8080 + networkNames.indexOf(name)
 
-/** Runs the tool for the container `CONTAINER` of a network; `pod-NETWORK` by default. */
+/** Runs the tool for a container of a network, by default `pod-NETWORK`. */
 export function call(
   host: HostNamespace,
   verb: "add" | "check" | "del",
@@ -92,7 +93,7 @@ export function call(
   return host.exec(tool, [verb, network, container.path, ...where], { env: { ...programEnv, CAP_ARGS } })
 }
 
-/** Runs GC of a network, which removes the remains of deleted containers. */
+/** Runs GC of a network, which deletes the objects of deleted containers. */
 export function collect(host: HostNamespace, network: string): Promise<Output> {
   return host.exec(tool, ["gc", network, "--auto", "--conf-dir", confDir, "--bin-dir", builtPlugins], {
     env: programEnv,

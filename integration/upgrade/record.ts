@@ -1,7 +1,7 @@
 /**
- * Records this version's objects on a node: `bun integration/upgrade/record.ts` writes
- * `integration/upgrade/VERSION.json`. It is run once for each release, before it is tagged, as root after `npm run
- * build`; a recording is never replaced.
+ * Records the objects that this version creates on a node: `bun integration/upgrade/record.ts` writes
+ * `integration/upgrade/VERSION.json`. Run it as root after `npm run build`, once for each release before it is tagged.
+ * A recording is never replaced.
  */
 import { join } from "node:path"
 import { version } from "../../package.json"
@@ -29,7 +29,7 @@ const linksOf = async (namespace: Namespace) =>
 
 type Commands = [namespace: string, command: string][]
 
-/** The commands that create the links: bridges, then the containers' links, with the other ends on the host. */
+/** Returns the commands that create the links: bridges, then the containers' interfaces with their ends on the host. */
 async function recordLinks(host: HostNamespace, containers: Containers): Promise<Commands> {
   const ofHost = await linksOf(host)
   const commands: Commands = []
@@ -60,7 +60,9 @@ async function recordLinks(host: HostNamespace, containers: Containers): Promise
 
 const named = ({ ifname, ifindex, address }: Link) => `${ifname} index ${ifindex} address ${address}`
 
-/** Further properties of the links: alias, MTU, bridge, state, addresses, routes, sysctls. */
+/**
+ * Returns the commands that set other properties of the links: alias, MTU, bridge, state, addresses, routes, sysctls.
+ */
 async function recordSettings(name: string, namespace: Namespace): Promise<Commands> {
   const links = (await linksOf(namespace)).filter(({ ifname }) => !["uplink", "card"].includes(ifname))
   const lines: string[] = []
@@ -103,8 +105,8 @@ async function recordAddresses(namespace: Namespace): Promise<string[]> {
 }
 
 /**
- * The routes of the main table, with the kernel's own first and those through a gateway last: a plugin may have deleted
- * one of the kernel's.
+ * Returns the routes of the main table. The kernel's own come first, because a plugin may have deleted one of them, and
+ * routes through a gateway come last.
  */
 async function recordRoutes(namespace: Namespace): Promise<string[]> {
   type Route = Readonly<Record<"dst" | "gateway" | "dev" | "scope" | "prefsrc" | "protocol" | "metric", string>>
@@ -148,7 +150,7 @@ async function recordFiles(host: HostNamespace): Promise<RecordedFile[]> {
   return (await Promise.all(files)).sort((a, b) => (a.path < b.path ? -1 : 1))
 }
 
-/** Attaches one container to each network, and returns the resulting state of the node. */
+/** Attaches a container to each network, and returns the state of the node. */
 export async function record(): Promise<Recording> {
   await using host = await HostNamespace.create()
   await setUpNetworks(host)

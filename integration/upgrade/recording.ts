@@ -4,17 +4,17 @@ import { type ContainerNamespace, type HostNamespace, mustRun, type Snapshot, ta
 import { setUpNetworks } from "./networks.ts"
 
 /**
- * What a version of the suite has left on a node with one running container for each network: files, rules, links, as
- * the commands that make the same again. In all texts `{{netns:NAME}}` stands for the path of a container's namespace,
- * `{{inode:NAME}}` for the number that the kernel gives it, `{{boot}}` for the boot id: these are of the node.
+ * The objects of a version of the suite on a node with a running container in each network: files, rules, and commands
+ * that create the links. The texts contain placeholders for values of the node: `{{netns:NAME}}` for the path of a
+ * container's namespace, `{{inode:NAME}}` for its inode number, and `{{boot}}` for the boot ID.
  */
 export interface Recording {
   readonly version: string
-  /** The sections of `takeSnapshot`, of the host by the name "", of containers by theirs. */
+  /** The sections of `takeSnapshot` by container name. The name of the host is "". */
   readonly snapshots: Readonly<Record<string, Snapshot>>
-  /** Command lines of `ip`, `bridge` and `sysctl`, each with the namespace that it is run in. */
+  /** The command lines of `ip`, `bridge` and `sysctl`, each with the name of its namespace. */
   readonly commands: readonly (readonly [namespace: string, command: string])[]
-  /** Our tables, as `nft list table` prints them. */
+  /** The tables of this suite, as `nft list table` prints them. */
   readonly nft: string
   readonly iptables: string
   readonly ip6tables: string
@@ -23,7 +23,7 @@ export interface Recording {
 
 export interface RecordedFile {
   readonly path: string
-  /** Seconds since 1970, with nanoseconds. */
+  /** The modification time in seconds since 1970, with nanoseconds. */
   readonly modified: string
   readonly text: string
 }
@@ -31,7 +31,7 @@ export interface RecordedFile {
 /** The containers of a node by name. */
 export type Containers = ReadonlyMap<string, ContainerNamespace>
 
-/** The placeholders for values of this node. */
+/** Returns values of this node with their placeholders. */
 export async function placeholders(
   host: HostNamespace,
   containers: Containers,
@@ -48,7 +48,8 @@ export async function placeholders(
 }
 
 /**
- * The sections that a recording has. CHECK judges the settings of links, and the other sections are the kernel's own.
+ * The sections that a recording contains. Settings of links are missing because CHECK compares them, and the other
+ * sections because they are the kernel's own.
  */
 const sections = [
   "addresses",
@@ -61,7 +62,7 @@ const sections = [
   "/run/cni",
 ] as const
 
-/** Returns the recorded sections of host and containers. */
+/** Returns the recorded sections of the host and of the containers. */
 export async function snapshotsOf(host: HostNamespace, containers: Containers): Promise<Record<string, Snapshot>> {
   const own = await placeholders(host, containers)
   const all = [["", host] as const, ...containers].map(async ([name, namespace]) => {
@@ -75,15 +76,16 @@ export async function snapshotsOf(host: HostNamespace, containers: Containers): 
 }
 
 /**
- * Not compared: the seal of a store's index, which contains inodes and times that cannot be set, and the checksums
- * beside it; directories of drafts; the tables of iptables in nf_tables, which iptables-save prints as well.
+ * Reports whether a line is compared. These are not: the seal and checksums of a store's index, because they contain
+ * inode numbers and times; directories of temporary files; and iptables' tables in nf_tables, because iptables-save
+ * prints them too.
  */
 const isKept = (line: string) =>
   !/\/\.index\/(seal|owners-\w+|new\/)|^\/var\/lib\/cni\/locks\/$|^(table|chain|rule) ip6? (filter|nat|mangle|raw)\b/.test(
     line,
   )
 
-/** Restores a node's recorded state. `change` gets each text before it is used. */
+/** Restores the recorded state on a node. `change` can change each text first. */
 export async function replay(
   recording: Recording,
   host: HostNamespace,
@@ -112,7 +114,7 @@ export async function replay(
   return containers
 }
 
-/** A record of an owner has the CRC-32 of its text before it. */
+/** Returns a line of an owners file with a new checksum: the CRC-32 of its text in front of it. */
 function sumAnew(line: string): string {
   const text = line.slice(line.indexOf(" ") + 1)
   return line === "" ? line : `${Bun.hash.crc32(text).toString(16).padStart(8, "0")} ${text}`

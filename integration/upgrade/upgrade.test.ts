@@ -15,7 +15,7 @@ const released = await Promise.all(
 /** The recorded states of releases, and the state of this build. */
 const recordings: [string, Recording][] = [...released, ["this build", await record()]]
 
-/** Additions of a later version: a key in each record; a chain, a set and a rule in each table. */
+/** Adds what a later version may add: a key in each record; a chain, a set and a rule in each table. */
 function later(text: string, path: string): string {
   if (path === "nft") {
     const added = `
@@ -34,15 +34,15 @@ function later(text: string, path: string): string {
   return text
 }
 
-/** The possible states of a node. */
+/** The states of a node from which an upgrade or downgrade starts. */
 const nodes = recordings.flatMap(([version, recording]) => [
   { title: version, recording, change: (text: string) => text },
   { title: `a version after ${version}`, recording, change: later },
 ])
 
 /**
- * The lines of a host about a container: its name, its addresses, its end of a pair. The cursor of a range stays on
- * purpose, and so do notes of rules until the next boot.
+ * Returns the lines about containers in a snapshot of the host: names, addresses, and ends of veth pairs. Omits
+ * host-local's position and notes about rules, which stay on purpose.
  */
 async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   const all = Object.entries(await takeSnapshot(host)).flatMap(([section, lines]) =>
@@ -53,7 +53,7 @@ async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   return all.filter((line) => /\bpod-|\b10\.2\d\.0\.2\b|\bfd00:2\d::2\b|\bveth[0-9a-f]{8}/.test(line))
 }
 
-/** host-device's device is the host's again, as it was. */
+/** Checks that host-device has returned the device to the host unchanged. */
 async function expectDevice(host: HostNamespace): Promise<void> {
   const [device] = await host.json<object[]>("ip", ["-j", "link", "show", "dev0"])
   expect(device).toMatchObject({ ifname: "dev0", address: "0a:00:00:00:25:01", mtu: 1500 })
@@ -108,7 +108,7 @@ test.each(nodes)(
       await call(host, "del", name, container, own)
     }
     for (const [name, container] of containers) await call(host, "check", name, container)
-    // The next ADD by iptables removes the record of an interface that is gone.
+    // The next ADD with iptables deletes the record of an interface that no longer exists.
     const isRecord = ({ line }: Change) => line.startsWith("set ip cni_hostports localnet_links element")
     // The first ADD or DEL of portmap replaces the chains and rules of its tables,
     // `integration/portmap/earlier-table.test.ts`.

@@ -82,7 +82,7 @@ testWith(
   },
 )
 
-/** Runs an ADD that must fail and leave nothing; returns its message. */
+/** Runs an ADD that must fail without leaving anything, and returns its message. */
 async function refused(net: LanHost, keys: object, happens?: (pod: ContainerNamespace) => Promise<unknown>) {
   const { pod, attachment } = await net.attach({ ...tagged, ...keys })
   await happens?.(pod)
@@ -105,7 +105,7 @@ testWith(
     expect(msg).toMatch(`Cannot use VLAN 5 of "up0": it is used by "eth0" in "`)
     expect(msg).toEndWith(`", of lan/${name}/eth0`)
     expect([code, details]).toEqual([999, expect.stringContaining("one interface per VLAN")])
-    await succeed(attachment.run("STATUS")) // it can be had again
+    await succeed(attachment.run("STATUS")) // the VLAN is free again
     await (await net.attach({ ...tagged, vlanId: 6 })).attachment.add()
     await (await net.attach({ ...tagged, protocol: "802.1ad" })).attachment.add()
     await holder.attachment.del()

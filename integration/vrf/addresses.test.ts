@@ -9,7 +9,7 @@ interface Shown {
   readonly dadfailed?: true
 }
 
-/** The IPv6 addresses of eth0, without the kernel's link-local one. */
+/** Returns the IPv6 addresses of eth0, except the kernel's link-local address. */
 async function addressesOf(pod: ContainerNamespace): Promise<Shown[]> {
   const [link] = await pod.json<{ addr_info: Shown[] }[]>("ip", ["-j", "-6", "address", "show", "dev", "eth0"])
   return (link?.addr_info ?? []).filter(({ local }) => !/^fe80::.*ff:fe/.test(local))
@@ -17,12 +17,12 @@ async function addressesOf(pod: ContainerNamespace): Promise<Shown[]> {
 
 const textOf = ({ local, prefixlen }: Shown) => `${local}/${prefixlen}`
 
-/** A container with eth0, whose other end is "far" on the host, and its attachment of vrf. */
+/** Creates a container with eth0, whose peer is "far" on the host, and an attachment of vrf. */
 async function withLink(addresses: readonly string[]) {
   const host = await HostNamespace.create()
   const pod = await host.addContainer()
   await host.exec("ip", "link add eth0 netns POD type veth peer name far".replace("POD", pod.name).split(" "))
-  // An answer to so many solicitations takes minutes.
+  // With so many solicitations, duplicate address detection takes minutes.
   await pod.exec("sysctl", ["-qw", "net.ipv6.conf.eth0.accept_dad=1", "net.ipv6.conf.eth0.dad_transmits=200"])
   const add = async (address: string, ...more: string[]) =>
     pod.exec("ip", ["-6", "address", "add", address, "dev", "eth0", ...more])
@@ -45,7 +45,7 @@ for (const [state, ups, isTentative] of states) {
     await using _ = host
     for (const up of ups) await (up.startsWith("far") ? host : pod).exec("ip", ["link", "set", ...up.split(" ")])
     for (const address of named) await add(address)
-    await add("fd00:9::2/64", "valid_lft", "3600", "preferred_lft", "1800") // by hand
+    await add("fd00:9::2/64", "valid_lft", "3600", "preferred_lft", "1800") // added by an operator
     if (ups.length > 0) await add("fe80::7/64")
     const before = await addressesOf(pod)
     expect(before.length).toBe(ups.length > 0 ? 4 : 3)

@@ -7,7 +7,7 @@ import {
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 
-/** A bridge network with a default route, of both families; number 1 has 10.1.0.0/16 and fd00:1::/64. */
+/** Returns a bridge network of both families, with default routes. Number 1 has 10.1.0.0/16 and fd00:1::/64. */
 export function bridgeOf(number: number, keys: object = {}): Record<string, unknown> {
   const ranges = [[{ subnet: `10.${number}.0.0/16` }], [{ subnet: `fd00:${number}::/64` }]]
   const ipam = { type: "host-local", ranges, routes: [{ dst: `10.99.${number}.0/24` }] }
@@ -22,7 +22,7 @@ export function bridgeOf(number: number, keys: object = {}): Record<string, unkn
   }
 }
 
-/** An interface of bridge, and the following attachment of vrf. */
+/** An attachment of bridge, and the attachment of vrf that follows. */
 export interface Chained {
   readonly ifName: string
   readonly maker: Attachment
@@ -45,7 +45,7 @@ export class VrfHost implements AsyncDisposable {
     return new VrfHost(host, await host.addContainer())
   }
 
-  /** An interface on the network of this number, made, and a configuration of vrf for it. */
+  /** Attaches the container to the network with this number, and returns an attachment of vrf for the interface. */
   async attach(number: number, keys: object = {}, ifName = `eth${number}`): Promise<Chained> {
     const maker = new Attachment(this.host, this.pod, bridgeOf(number), { ifName })
     const prevResult = await maker.add()
@@ -57,19 +57,19 @@ export class VrfHost implements AsyncDisposable {
     return { ifName, maker, prevResult, vrf: new Attachment(this.host, this.pod, config, { ifName }) }
   }
 
-  /** The output of `ip` for the container, without the kernel's numbers and times. */
+  /** Returns the output of `ip` for the container, without numbers and times of the kernel. */
   async describe(): Promise<string[]> {
     const shown = ["-4 rule", "-6 rule", "-4 route show table all", "-6 route show table all", "-br address"]
     const texts = await Promise.all(shown.map((words) => this.pod.exec("ip", words.split(" "))))
     const lines = texts.flatMap(({ stdout }) => stdout.split("\n")).map((line) => line.replace(/\s+/g, " ").trim())
-    // Link-local addresses and what belongs to them come and go in the kernel's own time.
+    // Omits link-local addresses and their routes, which the kernel adds with a delay.
     return lines
       .filter((line) => line !== "" && !/^(local|anycast) fe80::|^multicast ff00/.test(line))
       .map(bare)
       .sort()
   }
 
-  /** Whether the link of this name exists, its master and, of a VRF, its table. */
+  /** Returns the master of a link and, for a VRF, its table. Returns undefined if the link does not exist. */
   async link(name: string): Promise<{ master: string | undefined; table: number | undefined } | undefined> {
     const { exitCode, stdout } = await this.pod.tryExec("ip", ["-d", "-j", "link", "show", name])
     if (exitCode !== 0) return undefined
@@ -77,7 +77,7 @@ export class VrfHost implements AsyncDisposable {
     return { master, table: linkinfo?.info_data?.table }
   }
 
-  /** The unicast routes of a table, as "DESTINATION [GATEWAY] LINK". */
+  /** Returns the unicast routes of a table, as "DESTINATION [GATEWAY] LINK". */
   async routes(table: number | "main"): Promise<string[]> {
     const found = await Promise.all(
       ["-4", "-6"].map(async (family) => {
@@ -94,7 +94,10 @@ export class VrfHost implements AsyncDisposable {
   }
 }
 
-/** A route as `ip -j route` has it; default routes of IPv6 by several links may be one with several next hops. */
+/**
+ * A route in the output of `ip -j route`. IPv6 default routes over several links may be one route with several next
+ * hops.
+ */
 interface ShownRoute {
   dst: string
   type?: string
@@ -116,7 +119,8 @@ function bare(line: string): string {
 }
 
 /**
- * The routes of a container's interface on the network of this number, without the default routes and the kernel's own.
+ * Returns the routes of the container's interface on the network with this number, without default routes and the
+ * kernel's own.
  */
 export function routesOn(number: number, ifName = `eth${number}`): string[] {
   return [

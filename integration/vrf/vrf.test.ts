@@ -24,7 +24,7 @@ testWith(
     const { pod } = net
     const [plain, { vrf, prevResult, maker }] = [await net.attach(2), await net.attach(1)]
     await pod.exec("ip", ["route", "add", "10.77.0.0/16", "via", "10.1.0.1", "dev", "eth1", "table", "500"])
-    // The kernel makes its rule for VRFs with the first one, and keeps it.
+    // The kernel adds its rule for VRFs with the first VRF, and never removes it.
     await pod.exec("sh", ["-c", "ip link add first type vrf table 9999 && ip link del first"])
     const before = await net.describe()
 
@@ -47,7 +47,7 @@ testWith(
     }
 
     const added = await net.describe()
-    expect(await vrf.add()).toEqual(prevResult) // once more
+    expect(await vrf.add()).toEqual(prevResult) // a repeated ADD
     expect(await net.describe()).toEqual(added)
 
     for (const keys of [{}, { prevResult: undefined }]) {
@@ -55,7 +55,7 @@ testWith(
       expect(await net.describe()).toEqual(before)
     }
     await vrf.add()
-    await vrf.del({ prevResult: undefined, vrfname: 7, table: "many" }) // by the interface's master
+    await vrf.del({ prevResult: undefined, vrfname: 7, table: "many" }) // finds the VRF as the interface's master
     expect(await net.describe()).toEqual(before)
   },
 )
@@ -82,11 +82,11 @@ testWith(
     await a.vrf.del()
     expect(await net.link("red")).toMatchObject({ table: 2 })
     await pod.exec("ip", ["link", "del", "eth2"])
-    await b.vrf.del() // also when its interface no longer exists
+    await b.vrf.del() // although its interface no longer exists
     expect(await net.link("red")).toBeUndefined()
     expect(await net.link("blue")).toMatchObject({ table: 4 })
     await pod.exec("ip", ["address", "flush", "dev", "eth3"])
-    await c.vrf.del() // also when its routes cannot be put back
+    await c.vrf.del() // although its routes cannot be restored
     expect(await net.link("blue")).toBeUndefined()
   },
 )
@@ -200,7 +200,7 @@ testWith(
       expect((await fail(vrf.run("ADD", keys))).msg).toContain(words)
       expect(await net.link("red")).toBeUndefined()
     }
-    await vrf.del() // another master does not concern it
+    await vrf.del() // DEL ignores a master that it did not set
     expect(await net.link("eth1")).toMatchObject({ master: "other" })
     await pod.exec("ip", ["link", "set", "eth1", "nomaster"])
     expect(await net.describe()).toEqual(before)
@@ -227,7 +227,7 @@ testWith(
     for (const attachment of [a.maker, a.vrf]) await gc(attachment, [of("eth1")])
     expect(await net.link("red")).toMatchObject({ table: 1 })
     await gc(a.vrf, [])
-    expect(await net.link("red")).toMatchObject({ table: 1 }) // its interface is there
+    expect(await net.link("red")).toMatchObject({ table: 1 }) // its interface still exists
     for (const attachment of [a.maker, a.vrf]) await gc(attachment, [])
     expect(await net.link("red")).toBeUndefined()
     expect(await net.link("blue")).toMatchObject({ table: 2 })
@@ -245,7 +245,7 @@ testWith(
     expect((await fail(sbr.run("ADD"))).msg).toContain('it belongs to VRF "red"')
     const second = await net.attach(2)
     const plain = new Attachment(net.host, net.pod, { ...second.vrf.config, type: "sbr" }, { ifName: "eth2" })
-    await plain.add() // on another interface; the VRF's table is not free
+    await plain.add() // for another interface; the VRF's table is in use
     expect((await net.pod.exec("ip", ["rule"])).stdout).toContain("from 10.2.0.2 lookup 101")
     await plain.del()
     await vrf.del()
