@@ -1,6 +1,6 @@
 /**
- * The agent of a Kubernetes node: follows the Node objects, writes the files of ranges that host-local reads, and keeps
- * the routes to the ranges of the other nodes.
+ * The agent of a Kubernetes node. It follows the Node objects, writes the ranges of this node to files that host-local
+ * reads, and maintains routes to the ranges of other nodes.
  */
 export { type Connection, serviceAccount } from "./api/connection.ts"
 export { readKubeconfig } from "./api/kubeconfig.ts"

@@ -1,28 +1,28 @@
 import { formatCidr, networkOf, normalIp, parseCidr } from "../pkg/types/mod.ts"
 import type { ApiObject, Follower } from "./api/follow.ts"
 
-/** The part of a Node object that is kept. */
+/** The properties of a Node object that the agent keeps. */
 export interface NodeFacts {
-  /** The ranges: `spec.podCIDRs`, in canonical form and without host bits. */
+  /** The ranges in `spec.podCIDRs`, in canonical form and without host bits. */
   readonly ranges: readonly string[]
   /** The addresses of type `InternalIP`. */
   readonly addresses: readonly string[]
-  /** `status.nodeInfo.bootID`, only of the own Node; absent until kubelet has written it. */
+  /** `status.nodeInfo.bootID` of this node's own Node. Absent until kubelet has written it. */
   readonly bootId?: string
 }
 
-/** The Nodes of the cluster according to the API server. A list that fails midway changes nothing. */
+/** The Nodes of the cluster, as the API server lists them. A list that fails midway has no effect. */
 export class Nodes implements Follower {
   readonly path = "/api/v1/nodes"
   readonly kind = "NodeList"
   /** The name of this node. */
   readonly own: string
-  /** The own Node, if it was read before the first list. */
+  /** This node's own Node, if it was read before the first list. */
   early: NodeFacts | undefined
   readonly #changed: () => void
   readonly #report: (fault: string | undefined) => void
   #known: Map<string, NodeFacts> | undefined
-  /** The part of an incomplete list that has arrived. */
+  /** The Nodes of a list that is not yet complete. */
   #coming: Map<string, NodeFacts> | undefined
   #puts = 0
 
@@ -32,7 +32,7 @@ export class Nodes implements Follower {
     this.#report = report
   }
 
-  /** The Nodes by name; undefined until the first complete list. */
+  /** The Nodes by name. Undefined until the first list is complete. */
   get known(): ReadonlyMap<string, NodeFacts> | undefined {
     return this.#known
   }
@@ -51,12 +51,14 @@ export class Nodes implements Follower {
     if (++this.#puts % COLLECT_EVERY === 0) Bun.gc(false)
   }
 
-  /** A cluster that runs this agent has a Node, so a server that lists no Nodes has lost its data. */
+  /**
+   * Ends a list. Throws for an empty list: a cluster that runs this agent has a Node, so the server has lost its data.
+   */
   complete(): void {
     if (this.#coming?.size === 0) throw new Error("The API server returned no Node objects; files and routes are kept")
     this.#known = this.#coming
     this.#coming = undefined
-    Bun.gc(true) // the objects are a thousand times as large as the facts
+    Bun.gc(true) // the received objects are a thousand times as large as the kept properties
     this.#changed()
   }
 

@@ -22,15 +22,15 @@ import { type Cidr, contains, isCniError, nextAddress, parseCidr, parseIp, sameB
 /** A network whose containers get addresses from the node's ranges. */
 export interface RangedNetwork {
   readonly name: string
-  /** "/run/cni/ranges/pods.json" */
+  /** The file with the node's ranges: "/run/cni/ranges/pods.json". */
   readonly file: string
-  /** host-local's reservations: "/var/lib/cni/networks/pods". */
+  /** The directory of host-local's reservations: "/var/lib/cni/networks/pods". */
   readonly directory: string
 }
 
 /**
- * Returns a message if containers of another network have addresses in these ranges, which would be assigned twice;
- * undefined if not. Leftovers of an earlier boot do not count: host-local removes them.
+ * Returns a message if containers of another network have addresses in these ranges, because they would be assigned
+ * twice. Otherwise returns undefined. Ignores reservations of an earlier boot, which host-local removes.
  */
 export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: readonly string[]): string | undefined {
   const wanted = ranges.flatMap((text) => parseCidr(text) ?? [])
@@ -45,7 +45,7 @@ export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: re
   return undefined
 }
 
-/** A container with an address outside the node's ranges. */
+/** A container whose address is outside of the node's ranges. */
 export interface Stray {
   readonly network: string
   readonly address: string
@@ -54,8 +54,8 @@ export interface Stray {
 }
 
 /**
- * Writes the node's ranges to the file of a network. The former ranges stay in it as `former` until `retire` has
- * removed them. Returns the replaced ranges; undefined if nothing changed. Throws `SyscallError`.
+ * Writes the node's ranges to the file of a network. The file lists previous ranges as `former` until `retire` removes
+ * them. Returns the replaced ranges, or undefined if nothing changed. Throws `SyscallError`.
  */
 export function writeRanges(
   network: RangedNetwork,
@@ -73,8 +73,8 @@ export function writeRanges(
 }
 
 /**
- * Removes the files of other networks, left by an agent with another `--network`: two networks would assign the same
- * addresses. Returns their names.
+ * Removes files of other networks, which an agent with another `--network` left: two networks would assign the same
+ * addresses. Returns the names of these networks.
  */
 export function removeOtherFiles({ file }: RangedNetwork): string[] {
   const directory = dirname(file)
@@ -84,7 +84,7 @@ export function removeOtherFiles({ file }: RangedNetwork): string[] {
   return others
 }
 
-/** Returns the content of a network's file; undefined if there is no usable one. */
+/** Returns the content of a network's file, or undefined if it does not exist or is unusable. */
 export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
   try {
     return findNodeRanges(file)
@@ -95,9 +95,9 @@ export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
 }
 
 /**
- * Removes former ranges that no container uses any longer: the gateway's address is deleted from its link, and with it
- * the connected route, which would hide the range's next node. Returns the removed ranges. Throws `NetlinkError`,
- * `SyscallError`.
+ * Removes former ranges that no container uses any longer. Deletes the gateway's address from its link. Its connected
+ * route is deleted with it, which would take precedence over the route to the range's next node. Returns the removed
+ * ranges. Throws `NetlinkError` and `SyscallError`.
  */
 export function retire(route: RouteSocket, network: RangedNetwork): string[] {
   const file = readRanges(network)
@@ -109,12 +109,15 @@ export function retire(route: RouteSocket, network: RangedNetwork): string[] {
     return range === undefined || !isUsed(range)
   })
   const removed = unused.flatMap((text) => removeGateway(route, text))
-  // This comes last: an agent that is killed before starts over.
+  // This is the last step, so that an agent that was killed earlier repeats the others.
   if (unused.length > 0) write(network, { ...file, former: file.former.filter((one) => !unused.includes(one)) })
   return removed
 }
 
-/** Under the store's lock: an ADD that has read the former file has written its reservation by then. */
+/**
+ * Returns the reserved addresses, read under the store's lock. An ADD that read the former file has reserved its
+ * address by then.
+ */
 function takenNow({ directory }: RangedNetwork): string[] {
   if (!exists(directory)) return []
   const store = new Store({ directory, log: () => {} })
@@ -123,8 +126,8 @@ function takenNow({ directory }: RangedNetwork): string[] {
 }
 
 /**
- * Deletes the first address of a range, with the range's prefix length, from its link: bridge and ptp give this address
- * to the host.
+ * Deletes the first address of a range from its link. bridge and ptp assign this address to the host, with the range's
+ * prefix length.
  */
 function removeGateway(route: RouteSocket, text: string): string[] {
   const range = parseCidr(text)
@@ -138,7 +141,7 @@ function removeGateway(route: RouteSocket, text: string): string[] {
   })
 }
 
-/** Returns the containers of a network whose addresses are outside the node's ranges. Throws `SyscallError`. */
+/** Returns the containers of a network whose addresses are outside of the node's ranges. Throws `SyscallError`. */
 export function straysOf(network: RangedNetwork): Stray[] {
   const ranges = readRanges(network)?.ranges.flatMap((text) => parseCidr(text) ?? [])
   if (ranges === undefined || !exists(network.directory)) return []

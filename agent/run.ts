@@ -23,13 +23,13 @@ import type { Status } from "./status.ts"
 
 /** The settings of an agent. */
 export interface AgentOptions {
-  /** The name of its Node object. */
+  /** The name of this node's Node object. */
   readonly node: string
   readonly connection: Connection
   readonly network: RangedNetwork
   /** The directory of host-local's stores. */
   readonly dataDir: string
-  /** Whether it keeps routes to the ranges of other nodes. */
+  /** Whether the agent maintains routes to the ranges of other nodes. */
   readonly hasRoutes: boolean
   readonly http: Endpoint | undefined
   readonly socket: string
@@ -38,34 +38,36 @@ export interface AgentOptions {
   readonly log: (level: "error" | "info", message: string) => void
 }
 
-/** Changes within this time are handled in one pass. */
+/** Changes within this time are handled together, in one pass. */
 const TOGETHER_MS = 100
-/** Reading the routing table takes at most a twentieth of the time; changes of Nodes do not wait for it. */
+/**
+ * The pause after a listing of the routing table, in multiples of its duration. Changes of Nodes do not wait for it.
+ */
 const REST = 20
-/** Passes for changed Nodes take at most a quarter of the time. */
+/** The pause after a pass for changed Nodes, in multiples of its duration. */
 const REST_OF_PASS = 3
-/** A changed Node waits at most this long for a pass. */
+/** The longest pause before a pass for changed Nodes, in milliseconds. */
 const REST_MAX_MS = 400
-/** The interval at which the network's file is checked without an event. */
+/** The interval in milliseconds at which the network's file is checked without an event. */
 const CHECK_MS = 60_000
 /**
- * The routes are checked this many times less often: the kernel reports nearly every removal, and reading 10,000 takes
- * half a second.
+ * Routes are checked once in this many intervals. The kernel reports nearly every removal, and listing 10,000 routes
+ * takes half a second.
  */
 const ROUTES_EVERY = 30
 /**
- * The interval at which the file is checked while containers have addresses of a former range: the end of a reservation
- * causes no event.
+ * The interval in milliseconds at which the file is checked while containers have addresses of a former range. The end
+ * of a reservation causes no event.
  */
 const FORMER_MS = 1_000
-/** The wait for the agent's own Node before it lists all. */
+/** The maximum wait for this node's own Node before the agent lists all Nodes, in milliseconds. */
 const OWN_MS = 2_000
-/** The time after the last plan at which its garbage is collected. */
+/** The time in milliseconds after a plan, at which the garbage of the plan is collected. */
 const COLLECT_MS = 2_000
 
 /**
- * Maintains ranges and routes of this node until `signal` is aborted; files and routes stay. Throws if it cannot start:
- * the socket or the port belongs to another process.
+ * Maintains ranges and routes of this node until `signal` is aborted. Files and routes then stay. Throws if another
+ * process uses the socket or the port.
  */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   await using stack = new AsyncDisposableStack()
@@ -87,14 +89,14 @@ class Agent {
   readonly #bell = new Bell()
   readonly #nodes: Nodes
   #apiFault: string | undefined
-  /** The reason why the network's file has no ranges. */
+  /** Why the network's file has no ranges. */
   #rangeFault: string | undefined = "The ranges of this node are not yet known"
   #routesWanted = 0
   #routeFaults: readonly string[] = []
   readonly #table = new RouteTable()
-  /** The host's network has changed, so the known routes may be outdated. */
+  /** Whether the routing table must be listed, because the host's network has changed. */
   #mustLook = true
-  /** Nodes have changed. */
+  /** Whether routes must be planned, because Nodes have changed. */
   #mustPlan = false
   #lookTimer: Timer | undefined
   #collectTimer: Timer | undefined
@@ -128,8 +130,8 @@ class Agent {
   }
 
   /**
-   * Reads the own Node before the list: a list of 5,000 takes a second, and containers wait for this Node. The list
-   * reports any failure.
+   * Reads this node's own Node before the list, because a list of 5,000 Nodes takes a second, and containers wait for
+   * this one. Ignores failures, which the list reports too.
    */
   async #askForOwn(client: ApiClient, signal: AbortSignal): Promise<void> {
     try {
@@ -165,7 +167,7 @@ class Agent {
   }
 
   /**
-   * Handles files, gateways and routes, in this order: the file of a range that moves here exists before its packets
+   * Handles files, gateways and routes, in this order. So a range that moves to this node has its file before packets
    * arrive.
    */
   #pass(): void {
@@ -224,11 +226,11 @@ class Agent {
       log("info", `Network "${network.name}" has ranges of node "${node}"`)
   }
 
-  /** Writes the file of a network according to the Nodes. Returns the reason if it has no ranges. */
+  /** Writes the file of a network according to the Nodes. Returns the reason if the file has no ranges. */
   #writeOwn(network: RangedNetwork): string | undefined {
     const { log, node, dataDir } = this.#options
     const known = this.#nodes.known
-    // Before the first list, the file of an earlier agent of this boot is valid.
+    // Until the first list is complete, the file that an earlier agent wrote during this boot is valid.
     if (known === undefined && this.#nodes.early === undefined)
       return readRanges(network)?.ranges.length
         ? undefined

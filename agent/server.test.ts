@@ -33,7 +33,7 @@ test("the socket is for root alone, tells the status, excludes a second agent, a
   }
 })
 
-/** A port that was free a moment ago. */
+/** Returns a port that is not in use. */
 async function freePort(): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>()
   const probe = createServer().listen(0, "127.0.0.1", () => {

@@ -4,7 +4,7 @@ import { type Family, printFamilies, type Sample } from "../pkg/metrics/mod.ts"
 import { parseIp } from "../pkg/types/mod.ts"
 import { isListening, type Status } from "./status.ts"
 
-/** An address for the agent's HTTP server. */
+/** The address and port of the agent's HTTP server. */
 export interface Endpoint {
   readonly hostname: string
   readonly port: number
@@ -13,8 +13,8 @@ export interface Endpoint {
 const bounds = { maxRequestBodySize: 1024, development: false } as const
 
 /**
- * Serves `GET /status` and the paths of `serveHttp` on a Unix socket of mode 0600. A socket without a listener is
- * replaced. Throws if another agent listens, or the socket cannot be created.
+ * Serves `GET /status` and the paths of `serveHttp` on a Unix socket with mode 0600. Replaces a socket on which no
+ * process listens. Throws if another agent listens, or if the socket cannot be created.
  */
 export async function serveSocket(path: string, status: () => Status): Promise<AsyncDisposable> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o755 })
@@ -32,7 +32,7 @@ export async function serveSocket(path: string, status: () => Status): Promise<A
   }
 }
 
-/** Serves `GET /metrics`, `/healthz`, `/readyz` on an address and port. Throws if the port is taken. */
+/** Serves `GET /metrics`, `/healthz` and `/readyz` on an address and port. Throws if the port is in use. */
 export function serveHttp(endpoint: Endpoint, status: () => Status): AsyncDisposable {
   const fetch = (request: Request) =>
     isByAddress(request) ? answer(request, status()) : text("expected an IP address in the Host header\n", 403)
@@ -40,8 +40,8 @@ export function serveHttp(endpoint: Endpoint, status: () => Status): AsyncDispos
 }
 
 /**
- * Whether the Host header is an address. A name there means DNS rebinding: a web page made a browser on this node use
- * the page's host name for the agent's address.
+ * Reports whether the Host header is an address. A name would mean DNS rebinding: a web page made a browser on this
+ * node use the page's host name for the agent's address.
  */
 function isByAddress(request: Request): boolean {
   const host = request.headers.get("host") ?? ""
@@ -76,7 +76,7 @@ function text(body: string, status = 200, type = "text/plain; charset=utf-8"): R
   return new Response(body, { status, headers: { "content-type": type } })
 }
 
-/** Formats the metrics of an agent in Prometheus' text format. */
+/** Formats the metrics of an agent in the text format of Prometheus. */
 export function formatMetrics({ version, node, fault, nodes, network, routes }: Status): string {
   const ofNetwork = (value: number): Sample[] => [{ labels: { network: network.name }, value }]
   const { user, system } = process.cpuUsage()

@@ -2,18 +2,18 @@ import { connect } from "node:net"
 import type { NodeRanges } from "../ipam/host-local/main.ts"
 import type { Stray } from "./ranges.ts"
 
-/** The status of an agent and its node: `cni-agent status -o json`. */
+/** The status of an agent and its node, as `cni-agent status -o json` prints it. */
 export interface Status {
   readonly version: string
   /** The name of the Node object. */
   readonly node: string
   readonly server: string
-  /** The reason why the Nodes cannot be followed at present. */
+  /** The reason why the agent cannot follow the Nodes at present. */
   readonly fault?: string
-  /** The number of known Nodes; absent before the first list. */
+  /** The number of known Nodes. Absent before the first list is complete. */
   readonly nodes?: number
   readonly network: NetworkStatus
-  /** Absent if the agent maintains no routes. */
+  /** The routes to other nodes. Absent if the agent maintains no routes. */
   readonly routes?: { readonly wanted: number; readonly faults: readonly string[] }
 }
 
@@ -23,14 +23,14 @@ export interface NetworkStatus {
   readonly file: string
   readonly ranges: NodeRanges["ranges"]
   readonly former: NodeRanges["former"]
-  /** The reason why the file has no ranges, or could not be written. */
+  /** The reason why the file has no ranges, or why it could not be written. */
   readonly fault?: string
   readonly strays: readonly Stray[]
 }
 
 /**
- * Returns the status of the agent at a socket, like `curl --unix-socket PATH http://agent/status`. Throws the reason if
- * it does not answer.
+ * Returns the status of the agent that listens on a socket, like `curl --unix-socket PATH http://agent/status`. Throws
+ * the reason if it does not answer.
  */
 export async function askAgent(socket: string): Promise<Status> {
   let response: Response
@@ -43,7 +43,7 @@ export async function askAgent(socket: string): Promise<Status> {
   return (await response.json()) as Status
 }
 
-/** Whether a process listens on a socket. */
+/** Reports whether a process listens on a socket. */
 export async function isListening(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const socket = connect(path, () => resolve(true)).on("error", () => resolve(false))

@@ -5,8 +5,8 @@ type Flags = Readonly<Record<string, FlagSyntax>>
 
 /**
  * Parses a command line like getopt: "--flag=VALUE" and "--flag VALUE", "-f VALUE" and "-fVALUE", "-wf VALUE" for "-w
- * -f VALUE". Flags may be before, between and after the words, up to "--". The last value of a repeated flag counts,
- * unless the flag takes several values. Throws `UsageError`.
+ * -f VALUE". Flags may be before, between and after other words, up to "--". If a flag is repeated, the last value
+ * wins, unless the flag takes several values. Throws `UsageError`.
  */
 export function parseArguments(line: readonly string[], flags: Flags): Arguments {
   const found: Record<string, string | boolean | readonly string[]> = {}
@@ -36,7 +36,7 @@ export function parseArguments(line: readonly string[], flags: Flags): Arguments
         if (name === undefined) throw unknown(flag, flags)
         const value = word.slice(at + 1)
         take(flag, name, value === "" ? undefined : value)
-        if (flags[name]?.type === "string") break // the rest was its value
+        if (flags[name]?.type === "string") break // the rest of the word was the value
       }
     } else words.push(word)
   }
@@ -44,8 +44,8 @@ export function parseArguments(line: readonly string[], flags: Flags): Arguments
 }
 
 /**
- * Returns the next word for a flag that needs a value. Throws if the word looks like a flag, because the value is
- * probably missing.
+ * Returns the word after a flag that needs a value. Throws if the word looks like a flag, because the value is probably
+ * missing.
  */
 function valueBehind(flag: string, rest: string[]): string {
   const value = rest.shift()

@@ -77,7 +77,7 @@ test("a plugin's own words on stderr are told where the error is, and nowhere el
   lab.plugin("one", { ADD: { stderr: "what it said", code: 1 } })
   const { err } = await run(lab, ["add", "net", "/run/netns/x"])
   expect(err).toStartWith("Error: ")
-  expect(err.match(/what it said/g)).toHaveLength(2) // before and after the usage
+  expect(err.match(/what it said/g)).toHaveLength(2) // the error is before and after the usage
 })
 
 test.each([

@@ -16,8 +16,8 @@ import { parseArguments } from "./arguments.ts"
 import { type Completable, complete, completionHelp, completionScript, shells } from "./completion.ts"
 
 /**
- * Runs `cnitool COMMAND NETWORK NETNS` with upstream's commands, variables, messages and exit codes, for existing
- * scripts. `cni` has readable text and safer choices. Returns the exit code. Never throws.
+ * Runs `cnitool COMMAND NETWORK NETNS` with the commands, variables, messages and exit codes of the reference suite's
+ * tool, for existing scripts. `cni` has readable messages and safer defaults. Returns the exit code. Never throws.
  */
 export async function cnitool(
   args: readonly string[],
@@ -75,7 +75,7 @@ const commands: Readonly<Record<string, Command>> = {
     printJson(await addNetwork(runtime, network, attachment, { again: true })),
   check: (runtime, network, attachment) => checkNetwork(runtime, network, attachment).then(() => ""),
   del: (runtime, network, attachment) => delNetwork(runtime, network, attachment).then(() => ""),
-  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // like upstream: no attachment is valid
+  gc: (runtime, network) => gcNetwork(runtime, network, []).then(() => ""), // as in the reference suite's tool, no attachment is valid
   status: (runtime, network) => statusNetwork(runtime, network).then(() => ""),
 }
 
@@ -85,7 +85,10 @@ const completables: Readonly<Record<string, Completable>> = {
   help: { words: ["COMMAND"], flags: {} },
 }
 
-/** Runs `cnitool completion [SHELL]`. Accepts upstream's flag `--no-descriptions` without effect. */
+/**
+ * Returns the output of `cnitool completion [SHELL]`. Ignores the flag `--no-descriptions` of the reference suite's
+ * tool.
+ */
 function completion(args: readonly string[]): string {
   const shell = args.find((word) => !word.startsWith("-"))
   if (shell === undefined || args.includes("--help") || args.includes("-h")) return commandUsage("completion")
@@ -108,7 +111,7 @@ function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime
   return { path: readPath(env.CNI_PATH ?? ""), cacheDir, env, stderr, signal }
 }
 
-/** A line of help for each command of `cnitool`. */
+/** The summary of each command of `cnitool`. */
 const summaries: Readonly<Record<string, string>> = {
   add: "Attach a network namespace to a network and print the result",
   check: "Check that an attachment is unchanged since ADD",
@@ -119,7 +122,7 @@ const summaries: Readonly<Record<string, string>> = {
   help: "Show the help of a command",
 }
 
-/** Returns the help of the whole tool. */
+/** Returns the help about all commands. */
 function toolHelp(): string {
   const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(12)}${summary}`)
   return `Attaches network namespaces to CNI networks, with the command line of the reference tool.

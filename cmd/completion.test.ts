@@ -21,7 +21,7 @@ const commands = {
   help: { words: ["COMMAND"], flags: {} },
 } as const
 
-/** A lab with the networks "lab" and "lan". */
+/** Returns a lab with the networks "lab" and "lan". */
 function labOfTwo(): Lab {
   const lab = new Lab()
   lab.conf("10-lan.conflist", { name: "lan", plugins: [{ type: "x" }] })
@@ -60,7 +60,7 @@ describe("a command line", () => {
     ["add -i eth1 la", "lab lan"],
     ["--ifname eth1 add la", "lab lan"],
     ["--ifname=eth1 add la", "lab lan"],
-    ["--ifname = eth1 add la", "lab lan"], // as bash takes it apart
+    ["--ifname = eth1 add la", "lab lan"], // split as bash splits it
     ["add --ifname =", ""],
     ["add --ifname = ", ""],
     ["add --conf-dir /does/not/exist ", ""],
@@ -91,7 +91,7 @@ describe("a command line", () => {
 })
 
 describe("the script for", () => {
-  /** Installs the tools, run from the sources, in the lab's directory of programs. */
+  /** Installs programs that run the tools' sources into the lab's directory of programs. */
   function installTools(lab: Lab): void {
     for (const tool of ["cni", "cnitool"]) {
       const file = join(lab.binDir, tool)
@@ -101,7 +101,7 @@ describe("the script for", () => {
     }
   }
 
-  /** Returns bash's own completions for a command line whose last word is being typed. */
+  /** Returns the completions that bash offers for the last word of a command line. */
   function offeredByBash(lab: Lab, words: readonly string[]): string[] {
     const [tool = ""] = words
     const script = `set -u
@@ -142,7 +142,7 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
     expect(script?.replaceAll("cnitool", "")).not.toContain("cni")
     expect(completionScript("cni", shell)).toBe(String(script?.replaceAll("cnitool", "cni")))
     const installed = Bun.which(shell)
-    if (installed === null) return // its syntax is checked where the shell is installed
+    if (installed === null) return // its syntax is checked on machines with this shell
     const { exitCode } = Bun.spawnSync([installed, "-n"], { stdin: new TextEncoder().encode(script) })
     expect(exitCode).toBe(0)
   })

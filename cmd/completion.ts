@@ -1,9 +1,11 @@
 import { networkNames } from "../pkg/libcni/mod.ts"
 
-/** The part of a command that completion uses. */
+/** The properties of a command that completion needs. */
 export interface Completable {
-  /** The kinds of its words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL` and
-   * `COMMAND`. */
+  /**
+   * The kinds of the command's words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL` and
+   * `COMMAND`.
+   */
   readonly words: readonly string[]
   readonly flags: Readonly<
     Record<
@@ -15,7 +17,7 @@ export interface Completable {
       }
     >
   >
-  /** The values of further words, by their kind. */
+  /** The values of other kinds of words. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
 }
 
@@ -50,18 +52,18 @@ complete --command ${tool} --no-files --arguments '(__${tool}_complete)'
 `,
 }
 
-/** The supported shells. */
+/** The names of the supported shells. */
 export const shells: readonly string[] = Object.keys(scripts)
 
 /**
- * Returns the script that completes a tool's command lines in a shell, or `undefined` for an unknown shell. The script
- * runs `TOOL __complete WORD…`, and offers files if the tool returns nothing.
+ * Returns the script with which a shell completes a tool's command lines, or `undefined` for an unknown shell. The
+ * script runs `TOOL __complete WORD…`, and offers file names if the tool prints nothing.
  */
 export function completionScript(tool: string, shell: string): string | undefined {
   return Object.hasOwn(scripts, shell) ? scripts[shell]?.(tool) : undefined
 }
 
-/** Returns the help text about the scripts. */
+/** Returns the help text about completion scripts. */
 export function completionHelp(tool: string): string {
   return `Prints a script that lets a shell complete commands, flags, and the names of networks and containers:
   bash   source <(${tool} completion bash)
@@ -71,9 +73,9 @@ In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish the line takes effect in ev
 }
 
 /**
- * Returns the answer to `__complete`: the possible values of the last word of a command line, one per line. Networks
- * come from `confDir`, or from the line's own `--conf-dir`, and the containers of a network from `containersOf`. An
- * unreadable directory counts as empty.
+ * Returns the output of `__complete`: the possible values of the last word of a command line, one in each line.
+ * Networks are read from `confDir`, or from the `--conf-dir` of the command line. `containersOf` returns the containers
+ * of a network. An unreadable directory counts as empty.
  */
 export function complete(
   commands: Readonly<Record<string, Completable>>,
@@ -102,15 +104,15 @@ export function complete(
 }
 
 interface Line {
-  /** The words that are not flags. */
+  /** The words of the command line that are not flags. */
   readonly words: readonly string[]
-  /** The values of flags, by the flag's long name. */
+  /** The values of flags, by the flags' long names. */
   readonly values: ReadonlyMap<string, string>
-  /** The flag at the end of the line that needs a value. */
+  /** The flag at the end of the line, if it needs a value. */
   readonly open: string | undefined
 }
 
-/** Splits a command line. In bash "--flag=value" arrives as three words. */
+/** Splits a command line. bash passes "--flag=value" as three words. */
 function read(line: readonly string[], commands: Readonly<Record<string, Completable>>): Line {
   const flags = Object.values(commands).flatMap((command) => Object.entries(command.flags))
   const words: string[] = []
@@ -134,8 +136,8 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
 }
 
 /**
- * Returns the command at the beginning of the words, and the number of words in its name: two for "ipam ls", at most
- * three.
+ * Returns the command at the beginning of the words, and the number of words in its name: at most three, and two for
+ * "ipam ls".
  */
 function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
   for (const length of [3, 2, 1]) {
@@ -146,7 +148,7 @@ function commandAt(words: readonly string[], commands: Readonly<Record<string, C
   return undefined
 }
 
-/** Returns the words that may follow these in the name of a command. */
+/** Returns the words that can follow these words in names of commands. */
 export function nextWords(words: readonly string[], commands: Readonly<Record<string, Completable>>): string[] {
   return Object.keys(commands).flatMap((name) => {
     const parts = name.split(" ")

@@ -1,13 +1,13 @@
 import type { Command, Flag } from "../tools/command.ts"
 
-/** A command line tool: its commands and its help texts. */
+/** A command line tool with its commands and help texts. */
 export interface Tool {
   readonly name: string
-  /** The commands by name, in the order of the help. A name may have two words: "ipam ls". */
+  /** The commands by name, in the order of the help. A name may have several words: "ipam ls". */
   readonly commands: Readonly<Record<string, Command>>
-  /** The summary of each group of commands, by the first word of its names: "ipam". */
+  /** The summary of each group of commands, by the first word of their names: "ipam". */
   readonly groups: Readonly<Record<string, string>>
-  /** The first sentence of the help, without a full stop. */
+  /** The first sentence of the help, without a period. */
   readonly about: string
   readonly example: string
 }
@@ -28,7 +28,7 @@ ${example}
 `
 }
 
-/** Returns the text of `cni GROUP --help`, such as "ipam": the commands of the group. */
+/** Returns the text of `cni GROUP --help`: the commands of a group such as "ipam". */
 export function groupHelp(tool: string, group: string, summary: string, commands: Tool["commands"]): string {
   const own = Object.entries(commands).filter(([name]) => name.startsWith(`${group} `))
   return `${summary}.

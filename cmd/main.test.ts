@@ -3,13 +3,13 @@ import { basename, dirname, join } from "node:path"
 import { newestVersion, supportedVersions } from "../pkg/types/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 
-/** Runs a program of this repository under a name. */
+/** Runs a program of this repository with another program name. */
 function run(file: string, name: string, env: Record<string, string> = {}) {
   const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, file], { argv0: name, env })
   return { out: stdout.toString(), err: stderr.toString(), exitCode }
 }
 
-/** The file of each plugin in the repository, by the name of its room. */
+/** Returns the file of each plugin in the repository, by the name of its directory. */
 function pluginFiles(): Map<string, string> {
   const root = join(import.meta.dir, "..")
   const files = [...new Bun.Glob("{plugins,ipam,meta}/*/main.ts").scanSync(root)]

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { recordingTerminal } from "../tools/testing.ts"
 import { withProgress } from "./progress.ts"
 
-/** Runs until there is output on stderr; once if none is expected. */
+/** Returns a function that runs until stderr has output, or once if no output is expected. */
 function until(said: () => boolean): () => Promise<string> {
   return async () => {
     while (!said()) await Bun.sleep(1)

@@ -1,12 +1,12 @@
 import { every } from "../pkg/loop/mod.ts"
 import type { Terminal } from "../tools/environment.ts"
 
-/** CSI K, ECMA-48 8.3.41: erases the line. */
+/** Returns to the start of the line and erases it: CSI K, ECMA-48 8.3.41. */
 const CLEAR = "\r\x1b[K"
 
 /**
- * Runs a function that may take long. After one second, prints on stderr that it is running, for how long, and how to
- * stop it. That line disappears when the function ends, or when the terminal passed to `run` writes text. Prints
+ * Runs a function that may take long. After one second, prints on stderr that it is running, how long it has taken, and
+ * how to stop it. Erases that line when the function ends, or when the terminal passed to `run` writes text. Prints
  * nothing if stderr is not a terminal. Synchronous computation shows no progress.
  */
 export async function withProgress<T, W extends Pick<Terminal, "watched" | "stdout" | "stderr">>(

@@ -3,7 +3,7 @@ import type { Command } from "../tools/command.ts"
 import { recordingTerminal } from "../tools/testing.ts"
 import { runTool, type Tool } from "./tool.ts"
 
-/** A tool of one command that ends in an error. */
+/** Returns a tool with one command that fails. */
 function toolWith(fail: () => never): Tool {
   const broken: Command = {
     summary: "",

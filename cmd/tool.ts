@@ -40,7 +40,7 @@ export function completionCommand(tool: string): Command {
   }
 }
 
-/** Returns the IDs of a network's containers, by the names of their records: NETWORK-CONTAINERID-IFNAME. */
+/** Returns the IDs of a network's containers, from the names of cache records: NETWORK-CONTAINERID-IFNAME. */
 function idsOf(network: string, cacheDir: string): string[] {
   return namesIn(`${cacheDir}/results`).flatMap((name) => {
     const end = name.lastIndexOf("-")
@@ -57,8 +57,8 @@ function namesIn(directory: string): string[] {
 }
 
 /**
- * Runs one command line. Returns the exit code: 0 for success, 1 for a failure, 2 for an invalid command line, 3 for
- * faults that the command looked for and found. Never throws.
+ * Runs one command line. Returns the exit code: 0 for success, 1 for a failure, 2 for an invalid command line, 3 if a
+ * command that looks for faults found some. Never throws.
  */
 export async function runTool(tool: Tool, args: readonly string[], terminal: Terminal): Promise<number> {
   const { commands } = tool
@@ -76,7 +76,7 @@ export async function runTool(tool: Tool, args: readonly string[], terminal: Ter
   return explain(tool, asksForHelp ? rest.filter((word) => !isHelpFlag(word)) : args, terminal)
 }
 
-/** Prints the help of a command, of a group, or of the tool. Another name is a usage error. */
+/** Prints the help about a command, a group, or the tool. Another name is a usage error. */
 function explain(tool: Tool, words: readonly string[], { stdout, stderr }: Terminal): number {
   const { commands, groups } = tool
   const [name] = nameFirst(tool, words)
@@ -104,8 +104,8 @@ function isHelpFlag(word: string): boolean {
 }
 
 /**
- * Splits a command line into the command's name, which may have several words such as "ipam ls", and the rest. The name
- * is "" when no command matches.
+ * Splits a command line into the command's name, which may have several words such as "ipam ls", and the other words.
+ * The name is "" if no command matches.
  */
 function nameFirst(tool: Tool, args: readonly string[]): [string, ...string[]] {
   const [first = ""] = args
@@ -160,13 +160,13 @@ async function runCommand(
   })
 }
 
-/** Whether the process has CAP_NET_ADMIN, <linux/capability.h>. */
+/** Reports whether the process has CAP_NET_ADMIN, <linux/capability.h>. */
 function mayChangeNetworks(): boolean {
   const [, effective = "0"] = /^CapEff:\s*([0-9a-f]+)$/m.exec(readTextFile("/proc/thread-self/status")) ?? []
   return (BigInt(`0x${effective}`) & (1n << 12n)) !== 0n
 }
 
-/** Throws for too many or too few words. */
+/** Throws for too many or too few positional arguments. */
 function requireWords({ words }: Command, positionals: readonly string[]): void {
   const optional = words.filter((each) => each.startsWith("[")).length
   const missing = words.length - positionals.length
@@ -176,7 +176,7 @@ function requireWords({ words }: Command, positionals: readonly string[]): void 
   throw new UsageError(`expected ${wanted}, got ${positionals.length === 0 ? "none" : positionals.join(" ")}`)
 }
 
-/** Parses flags and words. Checks values of flags with choices. */
+/** Parses flags and positional arguments. Checks the values of flags with choices. */
 function parse(args: readonly string[], flags: Command["flags"]): Arguments {
   const options: Command["flags"] = { ...flags, help: { type: "boolean", short: "h", help: "" } }
   const parsed = parseArguments(args, options)
@@ -188,13 +188,13 @@ function parse(args: readonly string[], flags: Command["flags"]): Arguments {
   return parsed
 }
 
-/** Returns the message, and its details on the next line. */
+/** Returns an error's message, and its details in the next line. */
 function readable(error: unknown): string {
   const { details } = error instanceof CniError ? error : placeOf(error)
   return details === undefined ? messageOf(error) : `${messageOf(error)}\n  ${details}`
 }
 
-/** Returns the source lines of a JavaScript error, which is a bug. */
+/** Returns the source position of a JavaScript error, which is a bug. */
 function placeOf(error: unknown): { details?: string } {
   const isBug = error instanceof TypeError || error instanceof RangeError || error instanceof ReferenceError
   const frames = isBug ? sourceFrames(error) : []

@@ -15,30 +15,30 @@ import { brokenDocument, isFileName, type Manifest, readDocument, readManifest, 
 
 export type Kind = "install" | "rollback" | "uninstall"
 
-/** The change of one name. */
+/** The change of one file. */
 export interface Step {
   readonly name: string
-  /** The present content, see `contentOf`. Undefined without a file. */
+  /** The file's content before the change, as in `contentOf`. Undefined if the file does not exist. */
   readonly now: string | undefined
-  /** The next content. Undefined for a removal. */
+  /** The file's content after the change. Undefined for a removal. */
   readonly next: string | undefined
-  /** The place that keeps its present content. */
+  /** The directory that keeps the file's content before the change. */
   readonly keep?: "before" | "displaced" | undefined
 }
 
-/** A change of a directory, and its next manifest. The manifest is undefined when the installer leaves. */
+/** A change of a directory, and the manifest after it. */
 export interface Change {
   readonly kind: Kind
   readonly steps: readonly Step[]
-  /** Returns the manifest. Called after all new files are staged. */
+  /** Returns the manifest, or undefined for an uninstallation. Called after all new files are staged. */
   readonly manifest: () => Manifest | undefined
 }
 
 const KEPT = ["before", "displaced"] as const
 
 /**
- * Prepares a change completely, commits it with one rename, and carries it out. `stage` creates the new file of a step.
- * If it throws before the commit, nothing changes. docs/install.md has the order and the state after a kill.
+ * Prepares a change, commits it by renaming one directory, and carries it out. `stage` creates the new file of a step.
+ * If it throws before the commit, nothing changes. docs/install.md describes the order, and the state after a kill.
  */
 export function apply(layout: Layout, change: Change, stage: (step: Step, path: string) => void): void {
   try {
@@ -74,12 +74,12 @@ function prepare(layout: Layout, { kind, steps, manifest }: Change, stage: (step
 }
 
 /**
- * Completes the committed change of an earlier installer, and removes a prepared one. Returns the kind of the completed
+ * Completes a committed change of an earlier installer, and removes a prepared one. Returns the kind of the completed
  * change.
  */
 export function makeReady(layout: Layout): Kind | undefined {
   requireOwnHome(layout)
-  readManifest(layout.manifest) // a manifest of a newer version stays untouched
+  readManifest(layout.manifest) // throws for a manifest of a newer version
   const finished = finish(layout)
   removeTree(layout.staging)
   unlessErrno(() => removeDirectory(layout.wake), "ENOENT", "ENOTDIR", "ENOTEMPTY")
@@ -87,17 +87,17 @@ export function makeReady(layout: Layout): Kind | undefined {
 }
 
 /**
- * Finishes a change that an interrupted installer had committed. Returns its kind, or `undefined` without such a
- * change.
+ * Completes a change that an interrupted installer had committed. Returns its kind, or `undefined` if no change was
+ * committed.
  */
 function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)
-  else removeTree(layout.ready) // carried out, but not cleaned up
+  else removeTree(layout.ready) // the change was carried out but not cleaned up
   return change?.kind
 }
 
-/** Returns the change that is committed but not carried out. */
+/** Returns the change that was committed but not carried out. */
 export function findDecided({ ready }: Layout): Change | undefined {
   const path = `${ready}/steps.json`
   const root = readDocument(path, "list of steps")
@@ -114,8 +114,8 @@ export function findDecided({ ready }: Layout): Change | undefined {
 }
 
 /**
- * Carries out a change. Each step may be done already. With `isLater`, other programs may have changed files since the
- * commit, and these files stay.
+ * Carries out a change, some steps of which may be done already. With `isLater`, skips files that other programs have
+ * changed since the commit.
  */
 function carryOut(layout: Layout, { kind, steps }: Change, isLater: boolean): void {
   const { ready, directory, home } = layout
@@ -153,7 +153,7 @@ function moveAll(from: string, to: string): void {
   syncPath(to)
 }
 
-/** Removes kept files that no manifest names. */
+/** Removes kept files that the manifest does not name. */
 function tidy(layout: Layout, { generation, files }: Manifest): void {
   const current = layout.before(generation)
   for (const name of readDirectory(layout.home)) {
@@ -164,7 +164,7 @@ function tidy(layout: Layout, { generation, files }: Manifest): void {
   for (const name of displaced) if (files[name]?.displaced === undefined) tryUnlink(`${layout.displaced}/${name}`)
 }
 
-/** Removes all of the installer's files, the list of steps last. */
+/** Removes all of the installer's own files. Removes the list of steps last. */
 function clear(layout: Layout): void {
   for (const name of readDirectory(layout.home)) if (name !== "ready") removeTree(`${layout.home}/${name}`)
   tryUnlink(`${layout.ready}/steps.json`)

@@ -24,8 +24,8 @@ import {
 } from "../pkg/libc/mod.ts"
 
 /**
- * Returns the content of a name: "sha256:…" for a file, "link:TARGET" for a symbolic link, "other" for a directory or a
- * device. Returns undefined if nothing has the name.
+ * Returns the content of a path: "sha256:…" for a file, "link:TARGET" for a symbolic link, "other" for a directory or a
+ * device. Returns undefined if the path does not exist.
  */
 export function contentOf(path: string): string | undefined {
   const found = findStat(path, true)
@@ -34,13 +34,13 @@ export function contentOf(path: string): string | undefined {
   return isRegularFile(found) ? `sha256:${sha256OfFile(path)}` : "other"
 }
 
-/** The size of one write of a copy. Executables fit into one. */
+/** The maximum size of one write of a copy, in bytes. An executable needs only one. */
 const PIECE = 16 << 20
 
 /**
- * Writes a complete copy to disk, like `install -m MODE SOURCE TARGET && sync TARGET`. Writes a file with one write(2).
- * The kernel then caches it in large folios, and a start that maps them takes a sixth less time than with pages of 4
- * KiB. `prepare` may set attributes before the sync. Throws `EEXIST` if the target exists.
+ * Copies a file and syncs it to disk, like `install -m MODE SOURCE TARGET && sync TARGET`. Uses a single write(2), so
+ * that the kernel caches the file in large folios. A start that maps large folios takes a sixth less time than with
+ * pages of 4 KiB. `prepare` may set attributes before the sync. Throws `EEXIST` if the target exists.
  */
 export function copyWhole(source: string, target: string, mode: number, prepare?: (file: Fd) => void): void {
   using from = FileDescriptor.open(source, Open.ReadOnly)
@@ -52,12 +52,12 @@ export function copyWhole(source: string, target: string, mode: number, prepare?
     for (let got = 1; got > 0 && length < piece.length; length += got) got = read(from.fd, piece.subarray(length))
     writeAll(to.fd, piece.subarray(0, length))
   }
-  changeMode(target, mode) // not by open(2), where the umask reduces the mode
+  changeMode(target, mode) // open(2) would apply the umask to the mode
   prepare?.(to.fd)
   sync(to.fd)
 }
 
-/** Replaces the target with a copy that all users may execute. */
+/** Replaces the target with a copy of a file that all users may execute. */
 export function copyExecutable(source: string, target: string): void {
   tryUnlink(target)
   copyWhole(source, target, 0o755)
@@ -67,24 +67,25 @@ const LABEL = "security.selinux"
 const CAPABILITIES = "security.capability"
 
 /**
- * Gives a new file the SELinux label of the file that it replaces, and the capability bits (`setcap`) of its source or
- * of an earlier version. A new name gets the label that the kernel's policy gives files in this directory.
+ * Sets the attributes of a new file: the SELinux label of the file that it replaces, and the capability bits (`setcap`)
+ * of its source or an earlier version. A file with a new name gets the label that the kernel's policy defines for the
+ * directory.
  */
 export function carryAttributes(path: string, file: Fd, from: Attributes): void {
   const label = from.label === undefined ? undefined : findAttribute(from.label, LABEL)
-  // An equal label is not set again, because a container may not be allowed to.
+  // Skips an equal label, because a container may not be allowed to set labels.
   if (label && label.join() !== findAttribute(path, LABEL)?.join()) setAttribute(file, LABEL, label)
   const bits = from.capabilities.map((path) => findAttribute(path, CAPABILITIES)).find((found) => found)
   if (bits) setAttribute(file, CAPABILITIES, bits)
 }
 
-/** The files that supply a new file's attributes. The first one with capability bits counts. */
+/** The files from which a new file gets its attributes. The first file with capability bits wins. */
 interface Attributes {
   readonly label: string | undefined
   readonly capabilities: readonly string[]
 }
 
-/** Gives a file a second name, or creates a copy if the file system has no hard links. */
+/** Creates a hard link to a file, or a copy if the file system does not support hard links. */
 export function keep(file: string, kept: string): void {
   try {
     link(file, kept)
@@ -94,7 +95,7 @@ export function keep(file: string, kept: string): void {
   }
 }
 
-/** Removes a file, or a directory with its content, if it exists, like `rm -rf`. Follows no link. */
+/** Removes a file, or a directory with its content, if it exists, like `rm -rf`. Does not follow links. */
 export function removeTree(path: string): void {
   const found = findStat(path, true)
   if (!found) return

@@ -2,27 +2,27 @@ import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { FileDescriptor, isErrno, Open, readAt, spawn, statOpen } from "../pkg/libc/mod.ts"
 import { CniError, Code } from "../pkg/types/mod.ts"
 
-/** The timeout for a plugin's version. It needs a few milliseconds, or seconds on a busy machine. */
+/** The timeout for a plugin's output. A plugin needs milliseconds, or seconds on a busy machine. */
 const TIMEOUT_MS = 20_000
 const OUTPUT_LIMIT = 64 << 10
 
-/** `e_machine` of <linux/elf-em.h>. */
+/** Values of `e_machine` in <linux/elf-em.h>. */
 const machines: Readonly<Record<number, string>> = { 3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv" }
 
-/** Reads the beginning of a 64-bit ELF file: struct elf64_hdr, <linux/elf.h>. */
+/** Returns fields from the header of a 64-bit ELF file: struct elf64_hdr, <linux/elf.h>. */
 function readHeader(path: string) {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   const bytes = new Uint8Array(64)
   readAt(file.fd, bytes, 0)
   const view = new DataView(bytes.buffer)
-  const isElf = view.getUint32(0) === 0x7f454c46 && bytes[4] === 2 && bytes[5] === 1 // "\x7fELF", 64 bits, little-endian
+  const isElf = view.getUint32(0) === 0x7f454c46 && bytes[4] === 2 && bytes[5] === 1 // the ELF signature, 64 bits, little-endian
   const sections = Number(view.getBigUint64(40, true)) + view.getUint16(58, true) * view.getUint16(60, true)
   return { isElf, machine: view.getUint16(18, true), sections, size: statOpen(file.fd).size }
 }
 
 /**
- * Throws code 5 for a file that this machine cannot run: not an executable, one for another architecture, or a
- * truncated one. The section table at its end detects truncation.
+ * Throws error code 5 for a file that this machine cannot run: it is not an executable, is for another architecture, or
+ * is truncated. Compares the file's size with the section table, which is at the end.
  */
 export function requireExecutable(path: string): void {
   const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
@@ -42,19 +42,19 @@ function read(path: string) {
   }
 }
 
-/** The output of a plugin without a command. */
+/** What a plugin prints when it runs without a command. */
 export interface Introduction {
-  /** "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined for other output. */
+  /** The version: "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined for other output. */
   readonly version?: string
-  /** Whether it lists its supported versions of the specification, as plugins of any suite do. */
+  /** Whether the output lists versions of the specification, as plugins of any suite do. */
   readonly isPlugin: boolean
-  /** False if a signal or this caller's timeout ended it. */
+  /** Whether the plugin exited by itself. False after a signal or a timeout. */
   readonly hasEnded: boolean
 }
 
 /**
- * Runs a plugin without a command. A plugin of this suite prints two lines on stderr, one of the reference suite prints
- * one. Throws `SyscallError` if it cannot be started.
+ * Runs a plugin without a command. A plugin of this suite then prints two lines on stderr, and a plugin of the
+ * reference suite prints one. Throws `SyscallError` if the kernel cannot start it.
  */
 export function introductionOf(file: string): Introduction {
   const ended = spawn({ path: file, env: {}, timeoutMs: TIMEOUT_MS, outputLimit: OUTPUT_LIMIT })
@@ -65,12 +65,12 @@ export function introductionOf(file: string): Introduction {
   return { hasEnded, isPlugin, ...(version !== undefined && { version }) }
 }
 
-/** Whether a version is that of a plugin of this suite. */
+/** Reports whether a printed version is that of a plugin of this suite. */
 export function isOfThisSuite(version: string | undefined): boolean {
   return version?.startsWith("cni-plugins v") === true
 }
 
-/** Returns the version that a plugin prints, or `undefined` if it prints none or cannot be run. */
+/** Returns the version that a plugin prints. Returns `undefined` if it prints none or cannot run. */
 export function findVersion(file: string): string | undefined {
   try {
     return introductionOf(file).version
@@ -80,7 +80,7 @@ export function findVersion(file: string): string | undefined {
   }
 }
 
-/** Returns the version of one of our plugins. Throws code 5 if it cannot run here. */
+/** Returns the version of a plugin of this suite. Throws error code 5 if it cannot run on this machine. */
 export function requireVersion(file: string): string {
   const name = file.slice(file.lastIndexOf("/") + 1)
   let version: string | undefined

@@ -114,7 +114,7 @@ test("what others have put in place of an installed file is not replaced without
   expect(did(install({ ...at.suite("version 2"), adopt: true }))).toEqual(["replaced", "adopted"])
   expect(did(at.back())).toEqual(["restored", "restored"])
   expect(at.files()).toEqual({ ...first, loopback: "theirs" })
-  expect(verify(at.directory)?.differences).toEqual([]) // loopback is theirs
+  expect(verify(at.directory)?.differences).toEqual([]) // loopback belongs to the other program
 })
 
 test("an upgrade works while the old plugin runs", async () => {
@@ -281,7 +281,7 @@ test("what differs from the installation is told", () => {
     { content: expect.stringMatching(/^sha256:/), version: "cni-plugins v1" },
   ])
   const file = (name: string) => join(at.directory, name)
-  writeFileSync(file("bridge"), "theirs, theirs!!!") // in place, with the same length
+  writeFileSync(file("bridge"), "theirs, theirs!!!") // overwritten without changing its length
   rmSync(file("dhcp"))
   chmodSync(file("loopback"), 0o644)
   linkSync(file("portmap"), join(at.root, "link"))

@@ -8,33 +8,33 @@ import { type Outcome, plan, type Wish } from "./plan.ts"
 import { InstallerRun } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
-/** Files to install, and their directory. */
+/** The files to install, and their directory. */
 export interface Installation {
   readonly directory: string
-  /** The names to install. Other files stay untouched. */
+  /** The names of the files to install. Other files stay unchanged. */
   readonly names: readonly string[]
-  /** Returns the source file of a name. */
+  /** Returns the path of the source file for a name. */
   readonly source: (name: string) => string
-  /** The source directory, for the manifest. */
+  /** The source directory, which the manifest records. */
   readonly from: string
   /** The mode of the files, 0755 by default. */
   readonly mode?: number
-  /** Throws for an unusable source before anything is written. */
+  /** Throws for an unusable source file. Called before any file is written. */
   readonly inspect?: (source: string) => void
   /** Returns the version that a new file prints before it is installed. Throws for an unusable file. */
   readonly introduce?: (file: string) => string | undefined
-  /** Whether to replace and keep files of others. */
+  /** Whether to replace files of other programs, and keep them. */
   readonly adopt?: boolean
-  /** Whether to only report the outcome without changes. */
+  /** Whether to report the outcome without any change. */
   readonly dryRun?: boolean
-  /** The run that this installation belongs to. By default a run over this directory alone. */
+  /** The run of the installer, if it installs into several directories. */
   readonly run?: InstallerRun
 }
 
 /**
- * Copies a file for each name into a directory. Each name changes atomically, so a runtime finds either the old or the
- * new plugin, and running plugins continue. All checks run before the first change. Throws code 5, and 11 when another
- * installer is running; docs/install.md.
+ * Copies a file for each name into a directory. Each name changes atomically, so that a runtime finds either the old or
+ * the new plugin. Running plugins continue. All checks precede the first change. Throws error code 5, and code 11 if
+ * another installer is running; docs/install.md.
  */
 export function install(installation: Installation): readonly Outcome[] {
   const { directory, names, source, inspect, dryRun } = installation
@@ -92,7 +92,7 @@ function carryIn(layout: Layout, installation: Installation, wishes: readonly Wi
       const change = steps.find((step) => step.name === name && step.now !== step.next)
       if (change === undefined) return [[name, file]]
       const old = earlier?.files[name]
-      return old && change.keep === "before" ? [[name, old]] : [] // files of others are not recorded
+      return old && change.keep === "before" ? [[name, old]] : [] // the record lists only installed files
     })
     const { installed: at = "", from: origin = "" } = earlier ?? {}
     const before = { installed: at, from: origin, files: Object.fromEntries(were) }

@@ -8,14 +8,14 @@ import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
 /**
- * The death of the installer: every call of the engine from the chosen one on throws it, because a killed process makes
- * no more calls.
+ * Simulates the death of the installer: from a chosen call on, each call of the engine throws this, because a killed
+ * process makes no more calls.
  */
 class Killed extends Error {}
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const originals = { ...calls }
-/** Calls that change the disk. All other calls happen between two of these. */
+/** Calls that change the disk. A kill at another call has the same effect as at the next of these. */
 const changing = [
   "open",
   "write",
@@ -30,7 +30,7 @@ const changing = [
   "rmdir",
 ]
 
-/** Makes the process die at one of the calls that change the disk; returns their number. */
+/** Makes the process die at the given call that changes the disk. `made` returns the number of such calls so far. */
 function dyingAt(at: number): { made: () => number; opened: number[] } {
   let made = 0
   const opened: number[] = []
@@ -48,8 +48,8 @@ function dyingAt(at: number): { made: () => number; opened: number[] } {
 }
 
 /**
- * Runs `act` and kills it at a call: the kernel then closes its open descriptors, the lock included. Returns whether it
- * was killed.
+ * Runs `act` and kills it at a call. Closes its open descriptors as the kernel does, which releases the lock. Returns
+ * whether `act` was killed.
  */
 function isKilledAt(at: number, act: () => unknown): boolean {
   const { made, opened } = dyingAt(at)
@@ -72,11 +72,14 @@ afterEach(() => {
 const names = ["bridge", "loopback", "vrf"]
 const versions = (site: Site) => {
   const files = Object.values(site.files())
-  expect(files.every((content) => /^(version [12]|theirs), (bridge|loopback|vrf)$/.test(content))).toBe(true) // none is half
+  expect(files.every((content) => /^(version [12]|theirs), (bridge|loopback|vrf)$/.test(content))).toBe(true) // no file is incomplete
   return [...new Set(files.map((content) => content.slice(0, content.indexOf(","))))].sort().join()
 }
 
-/** Kills `act` at each of its system calls, every time from the same initial directory. Returns the number of calls. */
+/**
+ * Runs `act` from the same initial directory for each of its system calls, and kills it there. Returns the number of
+ * calls.
+ */
 function killAtEach(
   prepare: (site: Site) => void,
   act: (site: Site) => unknown,
@@ -214,7 +217,7 @@ describe("an installer that is killed at any of its calls", () => {
         seen.add(site.both().join(" / "))
         rollback(two(site))
         const [bin, tools] = site.both()
-        expect(["version 1", ""]).toContain(bin ?? "none") // nothing: the one before was taken back
+        expect(["version 1", ""]).toContain(bin ?? "none") // none if the only installation was undone
         expect(tools).toBe(bin ?? "none")
         rollback(two(site))
         expect(site.both()).toEqual([bin ?? "none", tools ?? "none"])
@@ -246,7 +249,7 @@ describe("an installer that is killed at any of its calls", () => {
       (site) => site.installBoth("version 1", "version 1"),
       (site) => site.installBoth("version 2", "version 2"),
       (site, at) => {
-        for (const directory of two(site)) install({ ...site.suite("nothing", []), directory }) // finishes what was decided
+        for (const directory of two(site)) install({ ...site.suite("nothing", []), directory }) // completes the committed change
         const left = site.both()
         site.installBoth("version 3", "version 3")
         expect([at, ...site.both()]).toEqual([at, "version 3", "version 3"])
@@ -319,7 +322,7 @@ test("a full disk at any write changes nothing, and what was prepared is removed
     if (verify(site.directory)?.interrupted === undefined && versions(site) === "version 1") {
       expect([at, site.files(), site.kept()]).toEqual([at, before, kept])
     } else {
-      install(site.suite("version 2", names)) // the disk failed to confirm what was decided
+      install(site.suite("version 2", names)) // the disk did not confirm the committed change
       expect(versions(site)).toBe("version 2")
     }
   }

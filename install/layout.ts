@@ -14,10 +14,10 @@ import {
 } from "../pkg/libc/mod.ts"
 import { CniError, Code, isCniError, messageOf } from "../pkg/types/mod.ts"
 
-/** The wait for another installer in the same directory. */
+/** The maximum wait for another installer in the same directory. */
 const TIMEOUT_MS = 60_000
 
-/** The paths of the installer's own files in a directory; docs/install.md. */
+/** The paths of the installer's own files in a directory. docs/install.md describes them. */
 export class Layout {
   readonly directory: string
 
@@ -38,22 +38,22 @@ export class Layout {
     return `${this.home}/manifest.json`
   }
 
-  /** The inodes of the files when they were installed: a hint that saves reading them. */
+  /** The path of the record of installed files' inodes, with which unchanged files need not be read. */
   get seen(): string {
     return `${this.home}/seen.json`
   }
 
-  /** A prepared change, not yet committed. */
+  /** The directory of a prepared change that is not yet committed. */
   get staging(): string {
     return `${this.home}/staging`
   }
 
-  /** A committed change. The next installer completes it. */
+  /** The directory of a committed change, which the next installer completes. */
   get ready(): string {
     return `${this.home}/ready`
   }
 
-  /** Files of others that were replaced. */
+  /** The directory that keeps replaced files of other programs. */
   get displaced(): string {
     return `${this.home}/displaced`
   }
@@ -63,20 +63,20 @@ export class Layout {
     return [this.staging, this.ready].flatMap((place) => [`${place}/before/${name}`, `${place}/displaced/${name}`])
   }
 
-  /** A temporary directory, see `wakeWatchers`. */
+  /** The path of a temporary directory; see `wakeWatchers`. */
   get wake(): string {
     return `${this.directory}/.cni-wake`
   }
 
-  /** Returns the path of the files that an installation replaced of an earlier one. */
+  /** Returns the directory that keeps the files of the previous installation. */
   before(generation: number): string {
     return `${this.home}/before-${generation}`
   }
 }
 
 /**
- * Runs `act` as the only installer in a directory, with flock(2) on the directory. The lock needs no file, and the
- * kernel releases it when an installer is killed. Throws code 5 if the directory cannot be opened, and 11 if another
+ * Runs `act` while no other installer runs in the directory, which is locked with flock(2). The kernel releases the
+ * lock when an installer is killed. Throws error code 5 if the directory cannot be opened, and code 11 if another
  * installer holds the lock for a minute.
  */
 export function asOnlyInstaller<T>({ directory }: Layout, act: () => T): T {
@@ -103,11 +103,11 @@ function openDirectory(directory: string): FileDescriptor {
  */
 export function wakeWatchers(directory: string): void {
   const { wake } = new Layout(directory)
-  makeDirectories(wake) // the directory of a killed installer also works
+  makeDirectories(wake) // a killed installer may have left the directory
   removeDirectory(wake)
 }
 
-/** Throws, for example `ENOENT`, `EROFS` or `EACCES`, unless files can be created in the directory. */
+/** Throws if no files can be created in the directory, for example `ENOENT`, `EROFS` or `EACCES`. */
 export function requireDirectory(directory: string): void {
   const found = stat(directory)
   if (!isDirectory(found)) throw refusal(directory, "it is not a directory")
@@ -116,8 +116,8 @@ export function requireDirectory(directory: string): void {
 }
 
 /**
- * Throws code 5 if another user may have created the installer's own directory. Its content replaces plugins, which run
- * as root.
+ * Throws error code 5 if another user may have created the installer's own directory. Its files replace plugins, which
+ * run as root.
  */
 export function requireOwnHome({ directory, home }: Layout): void {
   const found = findStat(home, true)
@@ -127,7 +127,7 @@ export function requireOwnHome({ directory, home }: Layout): void {
   throw refusal(directory, '".cni-install" in it is not the installer\'s own', `inspect ${home}, and remove it`)
 }
 
-/** Converts failed system calls to errors with a remedy. */
+/** Runs `act`, and converts a failed system call to an error with a remedy. */
 export function orRefused<T>({ directory }: Layout, act: () => T): T {
   try {
     return act()
@@ -142,7 +142,7 @@ export function refusal(directory: string, reason: string, details?: string): Cn
   return new CniError(Code.Io, `Cannot install into "${directory}": ${reason}`, more)
 }
 
-/** Returns the error for a failure, with a remedy if one is known. */
+/** Returns the error for a failed system call, with a remedy if one is known. */
 function refusalOf(directory: string, cause: unknown): CniError {
   if (isCniError(cause)) return cause
   const [, reason, details] = reasons.find(([names]) => isErrno(cause, ...names)) ?? []

@@ -10,46 +10,46 @@ import {
   printJson,
 } from "../pkg/types/mod.ts"
 
-/** The format of manifests and of lists of steps. A larger number belongs to a newer version of the installer. */
+/** The version of the format of manifests and lists of steps. Newer installers may use a larger number. */
 export const FORMAT = 1
 
 /** A file that was installed. */
 export interface Placed {
-  /** See `contentOf`. */
+  /** The file's content as in `contentOf`. */
   readonly content: string
-  /** The version that it prints: "cni-plugins v0.1.0". */
+  /** The version that the file prints: "cni-plugins v0.1.0". */
   readonly version?: string
-  /** The content of the foreign file that it replaced and that is kept. */
+  /** The content of the file of another program that was replaced and is kept. */
   readonly displaced?: string
 }
 
-/** The files of a suite by their names. */
+/** Installed files by name. */
 type Placements = Readonly<Record<string, Placed>>
 
-/** The present installation of a directory, and the previous one. */
+/** The current installation in a directory, and the previous one. */
 export interface Manifest {
-  /** The number of installations in this directory. */
+  /** The number of installations in this directory so far. */
   readonly generation: number
   /**
-   * The start time of the installer's run, as Date.toISOString formats it. It is the same in all directories of the
-   * run, and greater in later runs.
+   * The start time of the installer's run, in the format of Date.toISOString. It is the same in all directories of a
+   * run, and later in later runs.
    */
   readonly installed: string
-  /** All directories of the installation in order, including this one. Empty after a rollback. */
+  /** All directories of the installer's run in order, including this one. Empty after a rollback. */
   readonly directories: readonly string[]
   /** The source directory of the files. */
   readonly from: string
   readonly files: Placements
-  /** The state that a rollback restores. Undefined after a rollback. */
+  /** The state before this installation, which a rollback restores. Undefined after a rollback. */
   readonly before?: Before | undefined
 }
 
-/** The state before an installation. */
+/** The properties of a manifest that a rollback restores. */
 export type Before = Pick<Manifest, "installed" | "from" | "files">
 
 /**
- * Reads a manifest, or returns `undefined` if it does not exist. Throws code 5 for a damaged one, or one of a newer
- * version.
+ * Returns a manifest, or `undefined` if it does not exist. Throws error code 5 for a damaged manifest, or one of a
+ * newer version.
  */
 export function readManifest(path: string): Manifest | undefined {
   const root = readDocument(path, "manifest")
@@ -87,12 +87,12 @@ function requireText(value: JsonValue | undefined, damaged: () => CniError): str
   return value
 }
 
-/** Whether it is the name of a file in the directory itself. Names in a manifest become parts of paths. */
+/** Reports whether a name is that of a file in the directory itself. Names in a manifest become parts of paths. */
 export function isFileName(name: string): boolean {
   return name !== "" && !name.startsWith(".") && !name.includes("/") && !name.includes("\0")
 }
 
-/** Reads a JSON file of this installer or a newer one, or returns `undefined` if it does not exist. */
+/** Returns a JSON document of an installer, or `undefined` if it does not exist. */
 export function readDocument(path: string, what: string): JsonObject | undefined {
   const bytes = findFile(path)
   if (bytes === undefined) return undefined
@@ -124,7 +124,7 @@ export function brokenDocument(path: string, what: string, reason: string, cause
   })
 }
 
-/** Writes a document and syncs it, in a directory that is not yet committed. Throws `EEXIST`. */
+/** Writes a JSON document and syncs it to disk, in a directory that is not yet committed. Throws `EEXIST`. */
 export function writeDocument(path: string, content: object): void {
   createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
   syncPath(path)

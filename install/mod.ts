@@ -1,6 +1,6 @@
 /**
- * Installs files into a directory so that each name is complete at any moment, records it, and can undo it;
- * docs/install.md.
+ * Installs files into a directory so that each file is complete at any time. Records the installation, and can undo it.
+ * docs/install.md describes this.
  *
  * @example
  * install({ directory: "/opt/cni/bin", names: ["bridge"], source: (name) => `/srv/new/${name}`, from: "/srv/new" })

@@ -1,16 +1,16 @@
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import { dirname, findFile, findStat, isDirectory, join, readDirectory, unlessErrno } from "../pkg/libc/mod.ts"
 
-/** The directories of a runtime: those of plugins in search order, and those of configurations. */
+/** The directories in a runtime's configuration: those of plugins in search order, and those of networks. */
 export interface RuntimePlaces {
-  /** Empty if the file names only the other. */
+  /** The plugin directories. Empty if the file names only the others. */
   readonly binDirs: readonly string[]
   readonly confDir: string | undefined
-  /** The configuration file. */
+  /** The path of the configuration file. */
   readonly file: string
 }
 
-/** The format of a runtime's configuration in TOML: the table of the directories, and their keys. */
+/** How a runtime's TOML configuration names the directories: the table, and the keys in it. */
 interface Dialect {
   readonly table: RegExp
   readonly binKeys: readonly string[]
@@ -29,7 +29,8 @@ const crio: Dialect = {
 }
 
 /**
- * The paths of runtimes' configurations. Files in a folder apply in the order of their names, and later ones override.
+ * The paths of runtimes' configurations. The files of a folder are read in the order of their names, and later ones
+ * override earlier ones.
  */
 const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
   [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
@@ -38,7 +39,7 @@ const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])
   [crio, "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"],
 ]
 
-/** Known plugin directories: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, k3s. */
+/** Usual plugin directories: of kubeadm and most runtimes, Debian, Fedora, CRI-O on read-only systems, and k3s. */
 const knownBinDirs = [
   "/opt/cni/bin",
   "/usr/lib/cni",
@@ -47,7 +48,7 @@ const knownBinDirs = [
   "/var/lib/rancher/k3s/data/cni",
 ]
 
-/** Returns the directories in the configuration of this node's runtimes. `root` precedes every path. */
+/** Returns the directories in the configurations of this node's runtimes. `root` is prepended to every path. */
 export function runtimePlaces(root = ""): RuntimePlaces[] {
   return configurations.flatMap(([dialect, ...paths]): RuntimePlaces[] => {
     let found: RuntimePlaces | undefined
@@ -70,9 +71,9 @@ export function runtimePlaces(root = ""): RuntimePlaces[] {
 export interface NodeDirectories {
   readonly binDirs: readonly string[]
   readonly confDir: string
-  /** Whether a runtime's configuration names the plugin directories. */
+  /** Whether the configuration of a runtime names the plugin directories. */
   readonly isOfRuntime: boolean
-  /** The source of the directories, for messages: "as /etc/containerd/config.toml says". */
+  /** Which configuration names the directories, for messages: "as /etc/containerd/config.toml says". */
   readonly origin: string
 }
 
@@ -80,8 +81,8 @@ const DEFAULT_BIN_DIR = "/opt/cni/bin"
 const DEFAULT_CONF_DIR = "/etc/cni/net.d"
 
 /**
- * Returns the directories that this node's runtime reads: those of its configuration, or else the usual one that
- * exists.
+ * Returns the directories that this node's runtime reads: those in its configuration, or else the usual ones that
+ * exist.
  */
 export function nodeDirectories(root = ""): NodeDirectories {
   const runtimes = runtimePlaces(root)
@@ -96,8 +97,7 @@ export function nodeDirectories(root = ""): NodeDirectories {
 }
 
 /**
- * Returns the plugin directories of a package, by the directory of its tool: /usr/lib/cni and /usr/libexec/cni for
- * /usr/bin.
+ * Returns the plugin directories of a package by its tool directory: /usr/lib/cni and /usr/libexec/cni for /usr/bin.
  */
 export function packagedBinDirs(toolDirectory: string): string[] {
   return ["lib", "libexec"].map((name) => join(dirname(toolDirectory), name, "cni"))
@@ -111,7 +111,7 @@ export function knownBinDir(root = ""): string | undefined {
   })
 }
 
-/** Returns the existing files that this user may read, with their texts. */
+/** Returns the existing files that this user may read, with their content. */
 function filesAt(root: string, path: string): { file: string; text: string }[] {
   const isFile = /\.(toml|conf)$/.test(path)
   const names = isFile ? [] : (unlessErrno(() => readDirectory(`${root}${path}`), ...UNREADABLE) ?? [])
@@ -125,7 +125,10 @@ const UNREADABLE = ["ENOENT", "ENOTDIR", "EACCES"] as const
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
 
-/** Returns the texts of a table's keys, single or in a list of one or several lines; TOML 1.0. Skips other values. */
+/**
+ * Returns the strings of a table's keys by TOML 1.0: single values, or lists in one or several lines. Skips other
+ * values.
+ */
 function readTable(text: string, table: RegExp): Record<string, string[]> {
   const keys: Record<string, string[]> = {}
   let isInside = false

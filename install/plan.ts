@@ -4,45 +4,45 @@ import { contentOf } from "./content.ts"
 import { type Layout, refusal } from "./layout.ts"
 import type { Manifest } from "./manifest.ts"
 
-/** The installer's action for one name. */
+/** What the installer does with one file. */
 export interface Outcome {
   readonly name: string
   /**
-   * "adopted": a foreign file is replaced and kept. "restored": a replaced file is restored. "left": another program
-   * has placed a file of this name since, which is kept.
+   * "adopted": replaces the file of another program and keeps it. "restored": restores a replaced file. "left": does
+   * not touch a file of another program that has been created since.
    */
   readonly did: "created" | "replaced" | "adopted" | "unchanged" | "restored" | "removed" | "left"
 }
 
-/** The wanted content of a name, see `contentOf`. Undefined for no file. */
+/** The wanted content of a file, as in `contentOf`. Undefined for no file. */
 export interface Wish {
   readonly name: string
   readonly content: string | undefined
 }
 
-/** The steps from the present to the wanted state. */
+/** The steps from the current state to the wanted one. */
 export interface Plan {
   readonly steps: readonly Step[]
   readonly outcomes: readonly Outcome[]
 }
 
-/** The rules that distinguish our files from foreign ones. */
+/** How to distinguish this suite's files from those of other programs. */
 interface Rules {
-  /** The manifests that name our files. */
+  /** The manifests that name this suite's files. */
   readonly manifests: readonly (Manifest | undefined)[]
-  /** The steps of a committed change, which the installer carries out first. A dry run leaves them undone. */
+  /** The steps of a committed change. An installer carries them out first, but a dry run does not. */
   readonly committed?: readonly Step[]
   /** The mode of new files, 0755 by default. */
   readonly mode?: number
-  /** Whether foreign files may be replaced. */
+  /** Whether files of other programs may be replaced. */
   readonly adopt: boolean
-  /** Whether this change restores replaced files, and so keeps none. */
+  /** Whether this change restores replaced files. It then keeps no files. */
   readonly isBack?: boolean
 }
 
 /**
- * Compares the directory with the wanted files. Throws code 5 when a file of another program, or a directory, has one
- * of the names.
+ * Compares the directory with the wanted files. Throws error code 5 if one of the names is a file of another program,
+ * or a directory.
  */
 export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Plan {
   const planned = wishes.map((wish) => planOne(layout, wish, rules))
@@ -80,7 +80,7 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
 }
 
 /**
- * Throws code 5 for a file that can be neither replaced nor removed, so that every committed change can be completed.
+ * Throws error code 5 for a file that cannot be replaced or removed, so that every committed change can be completed.
  */
 function requireReplaceable(layout: Layout, { name }: Step): void {
   const file = layout.file(name)
@@ -93,7 +93,7 @@ function requireReplaceable(layout: Layout, { name }: Step): void {
   }
 }
 
-/** Whether a file has a single name. Otherwise one writer could change all names of the inode at once. */
+/** Reports whether a file has only one name. A program that writes to a file with several names changes all of them. */
 function isWhole(file: string, mode: number): boolean {
   const found = stat(file, true)
   return !isRegularFile(found) || ((found.mode & mode) === mode && found.links === 1)

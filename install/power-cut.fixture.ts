@@ -6,24 +6,24 @@ import type { Site } from "./testing.ts"
 import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
-/** The steps of an interrupted installer, and the possible states afterwards; for the tests of power cuts. */
+/** The changes that tests of power failures interrupt, and the states that are allowed afterward. */
 
-/** The plugins of a suite. */
+/** The names of a suite's plugins. */
 export const names = ["bridge", "loopback", "vrf"]
 
-/** The content of each plugin, and of others' files. */
+/** Returns the content of each file, without the installer's own files. */
 function files(directory: string): Record<string, string> {
   const all = readdirSync(directory).filter((name) => name !== ".cni-install")
   return Object.fromEntries(all.sort().map((name) => [name, readFileSync(`${directory}/${name}`, "utf8")]))
 }
 
-/** A change of a directory. */
+/** A change of a directory, and the state before it. */
 export interface Act {
   readonly before: (directory: string) => void
   readonly act: (directory: string) => void
-  /** The possible contents of a name at any moment; undefined for no file. */
+  /** The allowed contents of each file at any time. Undefined stands for no file. */
   readonly may: readonly (string | undefined)[]
-  /** The action of every second of the next installers, instead of an installation; a rollback by default. */
+  /** What every second of the following installers does: by default a rollback. The others install. */
   readonly next?: (directory: string) => void
 }
 
@@ -32,7 +32,7 @@ const leave = (directory: string) => void uninstall({ directory })
 const put = (site: Site, version: number) => (directory: string) =>
   void install({ ...site.suite(`version ${version}`, names), directory })
 
-/** Each change, with suites of a site. */
+/** Returns each kind of change, by description. */
 export function actsOf(site: Site): Record<string, Act> {
   const both = (directory: string) => {
     for (const version of [1, 2]) put(site, version)(directory)
@@ -45,7 +45,7 @@ export function actsOf(site: Site): Record<string, Act> {
   }
 }
 
-/** Throws unless each name has one of the files that it may have, whole, and the next installer comes to its end. */
+/** Throws unless each file is complete and has one of the allowed contents, and the next installer succeeds. */
 export function requireWhole(site: Site, directory: string, at: number, { may, next = goBack }: Act): void {
   const found = files(directory)
   for (const name of names) expect(may.map((version) => version && `${version}, ${name}`)).toContain(found[name])
@@ -58,6 +58,6 @@ export function requireWhole(site: Site, directory: string, at: number, { may, n
   } else {
     next(directory)
     const versions = new Set(Object.values(files(directory)).map((text) => text.slice(0, 9)))
-    expect(versions.size).toBeLessThan(2) // one suite, or no file
+    expect(versions.size).toBeLessThan(2) // the files of one suite, or none
   }
 }

@@ -16,7 +16,7 @@ test("a rollback takes back one installation in both of its directories", () => 
   at.installBoth("version 1", "version 1")
   at.installBoth("version 2", "version 2")
   const back = rollback(both(at))
-  expect(back.map(({ directory }) => directory)).toEqual([at.other, at.directory]) // the last one first
+  expect(back.map(({ directory }) => directory)).toEqual([at.other, at.directory]) // undoes the last installation first
   expect(at.both()).toEqual(["version 1", "version 1"])
   rollback(both(at))
   expect(at.both()).toEqual(["version 1", "version 1"])

@@ -10,23 +10,23 @@ import { noteSeen } from "./seen.ts"
 
 /** The options of a rollback. */
 export interface Manner {
-  /** Whether to replace and keep foreign files that appeared since. */
+  /** Whether to replace files of other programs that were created since, and keep them. */
   readonly adopt?: boolean
-  /** Whether to only report the outcome without changes. */
+  /** Whether to report the outcome without any change. */
   readonly dryRun?: boolean
 }
 
-/** A directory, and the outcome for its files. */
+/** A directory with the outcome for each of its files. */
 export interface Returned {
   readonly directory: string
   readonly outcomes: readonly Outcome[]
 }
 
 /**
- * Undoes the last installation that these directories have recorded, in each directory that it changed, including
- * directories that are not named here. Restores its former files and the replaced foreign files, and removes new files.
- * A directory that it did not change stays unchanged. First completes an interrupted installation, so that this is the
- * state before it. Also completes an interrupted rollback, and a second rollback then changes nothing. Throws code 5.
+ * Undoes the last installation that these directories record, in all directories that it changed, even those that are
+ * not named here. Restores the former files and the replaced files of other programs, and removes new files.
+ * Directories that it did not change stay as they are. First completes an interrupted installation, which is then the
+ * last one. Completes an interrupted rollback and does nothing else. Throws error code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)
@@ -35,18 +35,18 @@ export function rollback(directories: readonly string[], manner: Manner = {}): r
   const isOfIt = ({ manifest }: { manifest: Manifest }) => manifest.installed === last.installed
   const its = [...named, ...others].filter(isOfIt)
   const isBack = its.some(({ manifest }) => manifest.before === undefined)
-  // The other directories forget older installations first, so that a second rollback does not undo those.
+  // Other directories first forget older installations, so that a second rollback does not undo those.
   const inOrder = [...named.filter((one) => !isOfIt(one)), ...its.reverse()]
   const take = (manner: Manner) =>
     inOrder.map(({ layout }) => ({
       directory: layout.directory,
       outcomes: orRefused(layout, () => rollbackOne(layout, isBack ? undefined : last.installed, manner)),
     }))
-  const planned = take({ ...manner, dryRun: true }) // report refusals of one directory before changing another
+  const planned = take({ ...manner, dryRun: true }) // reports errors of all directories before changing one
   return manner.dryRun ? planned : take(manner)
 }
 
-/** Undoes an installation in one directory. Does nothing if `installed` is undefined. */
+/** Undoes an installation in one directory. If `installed` is undefined, does nothing. */
 function rollbackOne(layout: Layout, installed: string | undefined, manner: Manner): readonly Outcome[] {
   requireDirectory(layout.directory)
   if (manner.dryRun) return planBack(layout, requireManifest(layout), installed, manner).outcomes
@@ -86,7 +86,7 @@ function planBack(layout: Layout, manifest: Manifest, installed: string | undefi
   return plan(layout, wishes, { manifests: [manifest, readManifest(layout.manifest)], adopt, isBack: true })
 }
 
-/** Puts the kept file of a name into a change. Throws code 5 if it is not the file that was kept. */
+/** Moves the kept file of a name into a change. Throws error code 5 if its content differs from the recorded one. */
 export function bringBack(layout: Layout, manifest: Manifest, { name, next }: Step, path: string): void {
   const places = [layout.before(manifest.generation), layout.displaced].map((place) => `${place}/${name}`)
   const kept = places.find((file) => findStat(file, true) !== undefined && contentOf(file) === next)

@@ -3,21 +3,21 @@ import { findDecided } from "./change.ts"
 import { Layout, orRefused, requireOwnHome } from "./layout.ts"
 import { type Manifest, readManifest } from "./manifest.ts"
 
-/** A directory with an installation. */
+/** A directory with an installation, and its manifest. */
 export interface Known {
   readonly layout: Layout
   readonly manifest: Manifest
 }
 
-/** One run of an installer over directories. It changes only those that need it, in this order. */
+/** A run of the installer over several directories. Changes only those that need it, in this order. */
 export class InstallerRun {
   readonly directories: readonly string[]
   readonly #installed: string
   #isBegun: boolean
 
   /**
-   * Continues a run that ended between two directories. Throws code 5 for a manifest that is damaged, or of a newer
-   * version.
+   * Creates a run, or continues one that was interrupted between two directories. Throws error code 5 for a manifest
+   * that is damaged or of a newer version.
    */
   constructor(directories: readonly string[]) {
     this.directories = directories
@@ -29,26 +29,26 @@ export class InstallerRun {
     this.#installed = last && this.#isBegun ? last.manifest.installed : after(last?.manifest.installed)
   }
 
-  /** Whether a directory with this manifest, which needs no change, must record that it belongs to the run. */
+  /** Reports whether a directory that needs no change must still record that it is part of the run. */
   isToNote(earlier: Manifest | undefined): boolean {
     return this.#isBegun && earlier?.installed !== this.#installed
   }
 
-  /** Begins to change a directory. Returns the value of `installed` for its manifest. */
+  /** Begins the change of a directory. Returns `installed` for its manifest. */
   begin(): string {
     this.#isBegun = true
     return this.#installed
   }
 }
 
-/** Returns the present time, or a time after an earlier one if the clock was set back. */
+/** Returns the current time. If the clock was set back, returns a time after the earlier one. */
 function after(earlier: string | undefined): string {
   const least = earlier === undefined ? 0 : Date.parse(earlier) + 1
   return new Date(Math.max(Date.now(), least || 0)).toISOString()
 }
 
 /**
- * Returns the directories that have an installation. Throws code 5 for a manifest that is damaged, or of a newer
+ * Returns the directories that have an installation. Throws error code 5 for a manifest that is damaged or of a newer
  * version.
  */
 export function knownOf(directories: readonly string[]): Known[] {
@@ -62,7 +62,7 @@ export function knownOf(directories: readonly string[]): Known[] {
   })
 }
 
-/** Returns the directory with the last installation, or the first of several. */
+/** Returns the directory with the last installation. If several have it, returns the first. */
 export function findLast(known: readonly Known[]): Known | undefined {
   return known.reduce<Known | undefined>(
     (last, one) => (last && last.manifest.installed >= one.manifest.installed ? last : one),
@@ -70,12 +70,12 @@ export function findLast(known: readonly Known[]): Known | undefined {
   )
 }
 
-/** Returns the manifest of a directory, or of its committed change that is not yet carried out. */
+/** Returns the manifest of a committed change that is not yet carried out, or else the directory's manifest. */
 function findManifest(layout: Layout): Manifest | undefined {
   return findDecided(layout)?.manifest() ?? readManifest(layout.manifest)
 }
 
-/** Returns the manifest of a directory. Throws code 5 without an installation. */
+/** Returns the manifest of a directory. Throws error code 5 if it has no installation. */
 export function requireManifest(layout: Layout): Manifest {
   const found = findManifest(layout)
   if (found) return found

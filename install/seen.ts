@@ -5,8 +5,8 @@ import type { Layout } from "./layout.ts"
 import { readDocument, readManifest } from "./manifest.ts"
 
 /**
- * Records the inodes of the files and their change times, which no program can set. While both are unchanged, the
- * content of a file is known without reading it. The record is a hint and may be missing.
+ * Records the inodes and change times of the files. No program can set change times, so a file with unchanged inode and
+ * time has the recorded content and need not be read. The record may be missing.
  */
 export function noteSeen(layout: Layout): void {
   const files = Object.keys(readManifest(layout.manifest)?.files ?? {})
@@ -24,7 +24,7 @@ export function noteSeen(layout: Layout): void {
   }
 }
 
-/** Returns a function that tests whether a name's file still has its recorded, unchanged inode. */
+/** Returns a function that reports whether the file of a name still has its recorded inode and change time. */
 export function readSeen(layout: Layout): (name: string) => boolean {
   try {
     const noted = readDocument(layout.seen, "note") ?? {}

@@ -17,32 +17,32 @@ import type { Outcome } from "./plan.ts"
 import { type Manner, rollback } from "./rollback.ts"
 import { InstallerRun } from "./run.ts"
 
-/** A directory to install into, and suites to install; deleted at the end of the scope. */
+/** Directories to install into, and suites to install. They are deleted at the end of the scope. */
 export class Site implements Disposable {
-  /** In memory if possible: writing thousands of files to a disk takes time. */
+  /** In memory if possible, because writing thousands of files to a disk takes time. */
   readonly root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "install-test-"))
   readonly directory = join(this.root, "bin")
-  /** Another directory that installations may be about. */
+  /** A second directory to install into. */
   readonly other = join(this.root, "tools")
 
   constructor() {
     for (const each of [this.directory, this.other]) mkdirSync(each)
   }
 
-  /** Installs a suite into the one directory, and one of a single file into the other. */
+  /** Installs a suite into the first directory, and a single file into the second. */
   installBoth(suite: string, tool: string): void {
     const run = new InstallerRun([this.directory, this.other])
     install({ ...this.suite(suite), run })
     install({ ...this.suite(tool, ["cni"]), directory: this.other, run })
   }
 
-  /** The content of the files of both directories, each once. */
+  /** Returns the different contents of the files in both directories. */
   both(): string[] {
     const contents = [this.directory, this.other].map((each) => Object.values(this.files(each)))
     return contents.map((all) => [...new Set(all.map((content) => content.replace(/,.*/, "")))].join())
   }
 
-  /** Returns an installer of a suite whose files have this content, for two names or the given ones. */
+  /** Returns an installation of a suite whose files have this content. It has two files by default. */
   suite(content: string, names: readonly string[] = ["bridge", "loopback"]): Installation {
     const from = join(this.root, content.replaceAll(" ", "-"))
     mkdirSync(from, { recursive: true })
@@ -50,13 +50,13 @@ export class Site implements Disposable {
     return { directory: this.directory, names, from, source: (name) => join(from, name) }
   }
 
-  /** Makes another program write a file, in place of an existing one. */
+  /** Writes a file, as another program would, in place of an existing one. */
   foreign(name: string, content: string): void {
     rmSync(join(this.directory, name), { force: true })
     writeFileSync(join(this.directory, name), content, { mode: 0o755 })
   }
 
-  /** The content of each file, and the targets of links, without the installer's own files. */
+  /** Returns the content of each file and the targets of links, without the installer's own files. */
   files(directory = this.directory): Record<string, string> {
     const names = readdirSync(directory).filter((name) => name !== ".cni-install")
     const read = (path: string) =>
@@ -64,7 +64,7 @@ export class Site implements Disposable {
     return Object.fromEntries(names.sort().map((name) => [name, read(join(directory, name))]))
   }
 
-  /** All paths that the installer keeps. */
+  /** Returns the paths of all files that the installer keeps. */
   kept(): string[] {
     return readdirSync(join(this.directory, ".cni-install"), { recursive: true }).map(String).sort()
   }

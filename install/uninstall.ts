@@ -6,17 +6,17 @@ import { type Outcome, type Plan, plan } from "./plan.ts"
 import { bringBack } from "./rollback.ts"
 import { requireManifest } from "./run.ts"
 
-/** A directory with an installation. */
+/** A directory with an installation to remove. */
 export interface Place {
   readonly directory: string
-  /** Whether to only report the outcome without changes. */
+  /** Whether to report the outcome without any change. */
   readonly dryRun?: boolean
 }
 
 /**
- * Removes the installed files of a directory, restores replaced foreign files, and removes its own files. A file that
- * another program has installed since is kept. The caller has checked that no container needs the plugins. Throws code
- * 5.
+ * Removes the installed files and the installer's own files from a directory, and restores the replaced files of other
+ * programs. Keeps files that another program has installed since. The caller has checked that no container needs the
+ * plugins. Throws error code 5.
  */
 export function uninstall(place: Place): readonly Outcome[] {
   const layout = new Layout(place.directory)
@@ -27,7 +27,7 @@ export function uninstall(place: Place): readonly Outcome[] {
       const steps = findDecided(layout)?.steps ?? []
       if (makeReady(layout) === "uninstall") return steps.map(({ name }) => ({ name, did: "removed" }))
       const isEmpty = findStat(layout.home) !== undefined && tryRemoveDirectory(layout.home)
-      if (isEmpty) return [] // an earlier uninstall was killed at its last step
+      if (isEmpty) return [] // an earlier uninstallation was killed at its last step
       const manifest = requireManifest(layout)
       const { outcomes, steps: all } = planAway(layout, manifest)
       const change = { kind: "uninstall", steps: all, manifest: () => undefined } as const
@@ -41,7 +41,7 @@ function planAway(layout: Layout, manifest: Manifest): Plan {
   const wishes = Object.entries(manifest.files).map(([name, { displaced }]) => ({ name, content: displaced }))
   const rules = { manifests: [manifest], adopt: true, isBack: true }
   const { steps, outcomes } = plan(layout, wishes, rules)
-  // A foreign file in our place stays, even if an older one of that program is kept.
+  // A file of another program stays, even if an older file of that program is kept.
   const isTheirs = (name: string) => outcomes.some((outcome) => outcome.name === name && outcome.did === "adopted")
   return {
     steps: steps.filter(({ name }) => !isTheirs(name)),

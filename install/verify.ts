@@ -5,26 +5,26 @@ import { busy, Layout } from "./layout.ts"
 import { type Manifest, readManifest } from "./manifest.ts"
 import { readSeen } from "./seen.ts"
 
-/** The difference between a file and the installed one. */
+/** A difference between a file and its recorded content. */
 export interface Difference {
   readonly name: string
   readonly is: "replaced" | "missing" | "not executable" | "shared"
-  /** The content of a replaced file, see `contentOf`. */
+  /** The content of a replaced file, as in `contentOf`. */
   readonly content?: string
 }
 
-/** The state of a directory's installed files. */
+/** The state of the installed files in a directory. */
 export interface Verified {
   readonly manifest: Manifest
   readonly differences: readonly Difference[]
-  /** The kind of a committed change that was not carried out. */
+  /** The kind of the change that was committed but not carried out. */
   readonly interrupted?: Kind | undefined
 }
 
 /**
- * Compares the files of a directory with its manifest. Returns `undefined` without a manifest. With `isQuick`, a file
- * with unchanged inode and times is not read. Waits for a running installer. Throws code 5, code 11 when that takes
- * long, and `SyscallError`.
+ * Compares the files in a directory with its manifest. Returns `undefined` without a manifest. With `isQuick`, skips
+ * files whose inode and times are unchanged. Waits for a running installer. Throws error code 5, code 11 if the wait
+ * takes too long, and `SyscallError`.
  */
 export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}): Verified | undefined {
   const layout = new Layout(directory)
@@ -44,7 +44,7 @@ export function verify(directory: string, { isQuick = false, mode = 0o755 } = {}
     if (found !== content) return [{ name, is: "replaced", content: found }]
     const { mode: has, links, inode } = stat(file)
     if ((has & mode) !== mode) return [{ name, is: "not executable" }]
-    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // left by a killed installer
+    const kept = layout.kept(name).filter((path) => findStat(path, true)?.inode === inode) // a killed installer left them
     return links === 1 + kept.length ? [] : [{ name, is: "shared" }]
   })
   return { manifest, differences, interrupted: decided?.kind }

@@ -1,7 +1,7 @@
-/** Keys that plugins pass on unchanged to others. `cni schema` and `cni lint` use this list. */
+/** Keys that plugins pass on unchanged to other plugins. `cni schema` and `cni lint` use these tables. */
 import { dns, type Fields, type Schema } from "../pkg/config/mod.ts"
 
-/** An object that no plugin looks into, unless its own table has the key. */
+/** An object whose keys no plugin checks, unless the plugin's own table has the key. */
 export const anything: Schema = { kind: "object", fields: {} }
 
 const text = { kind: "text" } as const
@@ -23,11 +23,11 @@ const routes = {
   },
 } as const
 
-/** The keys that flannel hands on to its delegate. */
+/** The keys that flannel passes on to its delegate. */
 export const flannelKeys: Fields = { delegate: anything, ipam: anything, runtimeConfig: anything }
 
-/** The keys that host-local copies into the result. */
+/** The keys that host-local copies into its result. */
 export const hostLocalKeys = { ipam: { kind: "object", fields: { routes } } } as const satisfies Fields
 
-/** The keys that static copies into the result. */
+/** The keys that static copies into its result. */
 export const staticKeys = { ipam: { kind: "object", fields: { routes, dns } } } as const satisfies Fields

@@ -1,6 +1,6 @@
 /**
- * The table of the plugins: a row registers one. The executables, the lists of names, the schemas, `cni lint`, the
- * manual pages, the lists of `cni graph` and `cni doctor`, and the lists of the tests follow from it.
+ * The table of the plugins. A row registers a plugin. The executables, the lists of names, the schemas, `cni lint`, the
+ * manual pages, the lists of `cni graph` and `cni doctor`, and the lists of tests are derived from it.
  */
 import { dhcp, dhcpKeyDocs, runDhcp } from "../ipam/dhcp/main.ts"
 import dhcpPage from "../ipam/dhcp/README.md" with { type: "text" }
@@ -45,32 +45,37 @@ import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
 /**
- * The role of a plugin in a chain: it creates an interface, assigns addresses, or changes an earlier plugin's
- * interface.
+ * The role of a plugin in a network: it creates an interface, assigns addresses, or changes the interface of an earlier
+ * plugin.
  */
 export type PluginKind = "interface" | "ipam" | "chained"
 
-/** A row of the table: the plugin, and facts that the plugin itself does not have. */
+/** A plugin, and its properties that the plugin itself does not define. */
 export interface PluginRow {
   readonly plugin: RestorablePlugin<unknown>
-  /** The page, in Markdown. */
+  /** The plugin's page, in Markdown. */
   readonly page: string
-  /** The documentation of its keys, as in the table on its page. None for a plugin without keys. */
+  /** The documentation of the plugin's keys, as in the table on its page. Absent for a plugin without keys. */
   readonly keys?: readonly KeyDoc[]
   readonly kind: PluginKind
-  /** May also follow another interface plugin, and then takes over its interface. */
+  /** Whether the plugin may also follow another interface plugin, whose interface it then uses. */
   readonly joins?: true
-  /** False for an interface plugin without an IPAM plugin. */
+  /** False for an interface plugin that runs no IPAM plugin. */
   readonly leases?: false
-  /** Other plugins of the suite that attach containers for it. The first is the default of the key `delegate.type`. */
+  /**
+   * Plugins of the suite that may attach containers on its behalf. The first is the default of the key `delegate.type`.
+   */
   readonly delegates?: readonly [string, ...string[]]
-  /** The containers have addresses in the network of the host's interface. */
+  /** Whether the containers have addresses in the network of the host's interface. */
   readonly isOnLan?: true
-  /** Keys that it passes on unchanged. */
+  /** The keys that the plugin passes on unchanged to other plugins. */
   readonly handsOn?: Fields
-  /** The function of its executable, where that is more than `runPlugin`; gets the plugins that run in its process. */
+  /**
+   * The main function of the executable, if it does more than `runPlugin`. Receives the plugins that run in its
+   * process.
+   */
   readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
-  /** Listens to the network, so the kernel chooses its addresses in memory: docs/security.md. */
+  /** Whether the plugin listens to the network. The kernel then randomizes its memory addresses: docs/security.md. */
   readonly listens?: true
 }
 
@@ -104,24 +109,24 @@ export const plugins: readonly PluginRow[] = [
   { plugin: vrf, page: vrfPage, keys: vrfKeyDocs, kind: "chained" },
 ]
 
-/** A row without the plugin's verbs: the tool's part of a plugin. */
+/** A plugin without its verbs: the properties that `cni` needs. */
 export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "run" | "listens"> {
   readonly name: string
   readonly versions?: readonly string[] | undefined
-  /** The keys of its configuration. */
+  /** The keys of the plugin's configuration. */
   readonly fields: Fields
   readonly config: Plugin<unknown>["config"]
-  /** Restores lost objects of the host. */
+  /** Whether the plugin can restore lost objects on the host. */
   readonly restores: boolean
-  /** Restores lost settings of a container. */
+  /** Whether the plugin can restore lost settings in a container. */
   readonly restoresInside: boolean
-  /** The documentation of its keys. */
+  /** The documentation of the plugin's keys. */
   readonly keys: readonly KeyDoc[]
 }
 
 /**
- * Every plugin, without its verbs. The tool's heap image contains everything that its commands can reach. The verbs, a
- * third of all code, and the pages must not be reachable.
+ * All plugins, without their verbs. The heap image of `cni` contains everything that its commands can reach. The verbs,
+ * which are a third of all code, and the pages must not be reachable.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
   ({
@@ -145,21 +150,24 @@ export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
 
 export const pluginNames: readonly string[] = plugins.map(({ plugin }) => plugin.name)
 
-/** Throws when the suite has no plugin of that name. */
+/** Returns the plugin with this name. Throws if the suite has no such plugin. */
 export function requirePlugin(name: string): PluginRow {
   const row = plugins.find(({ plugin }) => plugin.name === name)
   if (!row) throw new Error(`Cannot find plugin "${name}": suite/plugins.ts has no row for it`)
   return row
 }
 
-/** The other plugins that run in the process of this one: its delegates, and for an interface the IPAM plugins. */
+/**
+ * Returns the other plugins that run in a plugin's process: its delegates, and for an interface plugin the IPAM
+ * plugins.
+ */
 export function pluginsInProcess({ kind, delegates, leases }: PluginRow): Plugin<unknown>[] {
   if (kind !== "interface" || leases === false) return []
   const attaching = delegates?.map((name) => requirePlugin(name).plugin) ?? []
   return [...attaching, ...plugins.filter((row) => row.kind === "ipam").map(({ plugin }) => plugin)]
 }
 
-/** Whether its interfaces sit on a link of the host, the key `master`. */
+/** Reports whether the plugin creates interfaces on a link of the host, which the key `master` names. */
 export function isOnMaster({ fields }: DescribedPlugin): boolean {
   return "master" in fields
 }

@@ -1,7 +1,10 @@
 import { messageOf } from "../../pkg/types/mod.ts"
 import type { Connection } from "./connection.ts"
 
-/** The number of attempts for a request that an overloaded server refuses (429), and the longest wait between two. */
+/**
+ * The number of attempts for a request that an overloaded server rejects (429), and the longest wait between two
+ * attempts.
+ */
 const TRIES_MAX = 5
 const WAIT_MAX_MS = 30_000
 
@@ -11,10 +14,12 @@ interface TlsMaterial {
   readonly key?: string
 }
 
-/** The history that a list or a watch should continue from is no longer kept: HTTP 410. */
+/** HTTP 410: the server no longer has the history with which a list or a watch should continue. */
 export class GoneError extends Error {}
 
-/** A client of the API server. It reads certificates and token from their files for each request, since they rotate. */
+/**
+ * A client of the API server. It reads certificates and token from their files for each request, because they expire.
+ */
 export class ApiClient implements Disposable {
   readonly #connection: Connection
   #material: TlsMaterial = {}
@@ -29,9 +34,9 @@ export class ApiClient implements Disposable {
   }
 
   /**
-   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), repeats the
-   * request after the time in the response. Throws `GoneError` for HTTP 410, and an error with the reason for every
-   * other status than 200.
+   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), waits as long as
+   * the response says and tries again. Throws `GoneError` for HTTP 410, and an error with the reason for every other
+   * status than 200.
    */
   async get(path: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     for (let tries = 1; ; tries++) {
@@ -57,7 +62,7 @@ export class ApiClient implements Disposable {
     }
   }
 
-  /** Connections are reused until the certificates change. No proxy is used. */
+  /** Returns the current session. Its connections are reused until the certificates change. Uses no proxy. */
   async #sessionNow(): Promise<Bun.FetchSession> {
     const { ca, certificate, key } = this.#connection
     const tls: TlsMaterial = {
@@ -90,7 +95,7 @@ const hints: Readonly<Record<number, string>> = {
   403: "; the account needs get, list and watch of nodes",
 }
 
-/** Returns the message of a `Status`; a gateway before the server answers in HTML or plain text. */
+/** Returns the message of a `Status` object. A gateway may answer in HTML or plain text instead. */
 function messageIn(text: string): string {
   try {
     const { message } = JSON.parse(text)
@@ -104,7 +109,7 @@ function retryAfterMs(response: Response): number {
   return Math.min(Number.isFinite(seconds) ? seconds * 1000 : 1000, WAIT_MAX_MS)
 }
 
-/** Waits until the time is over or `signal` is aborted. */
+/** Waits until the time is over, or until `signal` is aborted. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return
   const { promise, resolve } = Promise.withResolvers<void>()

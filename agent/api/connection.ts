@@ -1,14 +1,14 @@
 import { readFile, stat } from "node:fs/promises"
 import { CniError, Code, messageOf } from "../../pkg/types/mod.ts"
 
-/** A certificate, key or token: a text, or a file that is read again after it has changed. */
+/** A certificate, key or token: a constant text, or a file that is read again when it changes. */
 export interface Secret {
   read(): Promise<string>
 }
 
 /** The address of an API server, and the credentials for it. */
 export interface Connection {
-  /** "https://10.96.0.1:443" */
+  /** The server's URL, such as "https://10.96.0.1:443". */
   readonly server: string
   readonly ca?: Secret
   readonly certificate?: Secret
@@ -16,7 +16,7 @@ export interface Connection {
   readonly token?: Secret
 }
 
-/** A secret in a file, which other programs replace when it expires. */
+/** A secret in a file that other programs replace when the secret expires. */
 export class SecretFile implements Secret {
   readonly path: string
   #seen: { readonly mark: string; readonly text: string } | undefined
@@ -38,11 +38,12 @@ export class SecretFile implements Secret {
   }
 }
 
-/** The directory of a pod's service account. */
+/** The directory that contains the credentials of a pod's service account. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 /**
- * Returns the connection of a pod with its service account. Throws code 7 outside a pod. Tests use another `directory`.
+ * Returns the connection of a pod with its service account. Throws error code 7 outside of a pod. Tests use another
+ * `directory`.
  */
 export function serviceAccount(env: Readonly<Record<string, string | undefined>>, directory = ACCOUNT): Connection {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env

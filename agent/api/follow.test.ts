@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const scene of scenes.splice(0)) await scene.disposeAsync()
 })
 
-/** The fake API server, and the Nodes that a follower has received. */
+/** Creates a fake API server, and the Nodes that a follower receives from it. */
 function scene(connection: Partial<Connection> = {}, options: ConstructorParameters<typeof FakeApi>[0] = {}) {
   const stack = new AsyncDisposableStack()
   scenes.push(stack)
@@ -73,7 +73,7 @@ test("bookmarks move a watch on: it is opened again where it was, also when all 
   start()
   await has("one")
   await waitFor(async () => api.requests.some((path) => path.includes("watch=1")), "a watch")
-  api.forget() // 410: all is read again
+  api.forget() // after status 410, the follower reads all objects again
   put(api, "two")
   await has("one", "two")
   const lists = () => api.requests.filter((path) => path.includes("limit=")).length

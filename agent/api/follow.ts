@@ -2,42 +2,43 @@ import { messageOf } from "../../pkg/types/mod.ts"
 import { type ApiClient, GoneError, pause, refusal } from "./client.ts"
 import { linesOf, piecesOf } from "./lines.ts"
 
-/** An object of the API: JSON whose reader checks the parts that it uses. */
+/** A JSON object of the API. Its reader checks the properties that it uses. */
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the API
 export type ApiObject = any
 
-/** Receives the objects of a list. */
+/** Receives all objects of a kind, and their changes. */
 export interface Follower {
   readonly path: string
-  /** "NodeList" */
+  /** The kind of the list, such as "NodeList". */
   readonly kind: string
-  /** Starts a complete list: `put` gets every object. Objects that are missing at the end no longer exist. */
+  /** Begins a complete list. `put` receives every object. Objects that the list does not contain no longer exist. */
   begin(): void
   put(object: ApiObject): void
-  /** Ends a complete list. Throws if the list is not plausible: then it counts as failed. */
+  /** Ends a complete list. Throws if the list is implausible, which makes it fail. */
   complete(): void
   removed(object: ApiObject): void
-  /** Reports why the objects cannot be followed; undefined once they can. */
+  /** Reports why the objects cannot be followed. Called with undefined when they can be followed again. */
   fault(message: string | undefined): void
 }
 
-/**
- * The size of a page. In memory, a page of 50 nodes of some 15 kB each takes the space of its text and of its objects.
- */
+/** The number of objects in a page. A page of 50 nodes of some 15 kB each is in memory as text and as objects. */
 const PAGE = "50"
-/** The duration of a watch. A watch without any event, including the bookmark about every minute, ends earlier. */
+/**
+ * The duration of a watch in seconds. A watch ends earlier if no event arrives, not even the bookmark about every
+ * minute.
+ */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
-/** A watch that ends sooner than this is repeated after a pause. */
+/** A watch that ends within this time is repeated only after a pause. */
 const SHORT_MS = 1_000
-/** The time limit of a page: a busy server needs some seconds for the first. */
+/** The timeout of a page. A busy server needs some seconds for the first page. */
 const PAGE_MS = 60_000
 const RETRY_MIN_MS = 500
 const RETRY_MAX_MS = 30_000
 
 /**
- * Follows a list until `signal` is aborted: all objects, then each change; all again after a gap or an error. Never
- * throws.
+ * Follows the objects of a kind until `signal` is aborted. Reads all objects, then each change. Reads all objects again
+ * after a gap or an error. Never throws.
  */
 export async function follow(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<void> {
   let retryMs = RETRY_MIN_MS
@@ -54,21 +55,21 @@ export async function follow(client: ApiClient, follower: Follower, signal: Abor
     } catch (error) {
       if (signal.aborted) return
       if (!(error instanceof GoneError)) follower.fault(messageOf(error))
-      await pause(retryMs * (0.5 + Math.random() / 2), signal) // the agents of many nodes do not ask at the same time
+      await pause(retryMs * (0.5 + Math.random() / 2), signal) // a random factor, so that the agents of many nodes do not send requests at the same time
       retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)
     }
   }
 }
 
-/** Reads all objects, page by page; returns the revision at which a watch continues. */
+/** Reads all objects, page by page. Returns the revision from which a watch can continue. */
 async function list(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<string> {
   follower.begin()
   for (let next = ""; ; ) {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(PAGE_MS)])
     const response = await client.get(follower.path, { limit: PAGE, ...(next && { continue: next }) }, limited)
     const { kind, items, metadata }: ApiObject = await response.json()
-    // An answer that is not a list must not count as an empty list: every node would seem to be deleted. Go writes an
-    // empty list as null.
+    // A response that is not a list must not count as an empty list, because all nodes would seem to be deleted. Go
+    // writes an empty list as null.
     const isList = kind === follower.kind && (items === null || Array.isArray(items))
     if (!isList || typeof metadata?.resourceVersion !== "string")
       throw new Error(`The API server ${client.server} did not return a ${follower.kind}`)
@@ -82,8 +83,8 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
 }
 
 /**
- * Runs one watch. Returns the revision at which the next one starts; undefined if the history before it is no longer
- * kept.
+ * Runs one watch. Returns the revision from which the next watch continues, or undefined if the server no longer has
+ * the history before it.
  */
 async function watch(
   client: ApiClient,
@@ -110,7 +111,7 @@ async function watch(
     if (!silence.signal.aborted || signal.aborted) throw error
   } finally {
     clearTimeout(isAwake)
-    silence.abort() // the connection is closed
+    silence.abort() // closes the connection
   }
   return revision
 }

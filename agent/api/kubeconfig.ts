@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path"
 import { CniError, Code, isJsonObject, type JsonObject, messageOf } from "../../pkg/types/mod.ts"
 import { type Connection, type Secret, SecretFile } from "./connection.ts"
 
-/** Reads a kubeconfig file. Throws code 7 with the reason if it cannot be used. */
+/** Reads a kubeconfig file. Throws error code 7 with the reason if it is unusable. */
 export function readKubeconfig(path: string): Connection {
   let text: string
   try {
@@ -15,8 +15,9 @@ export function readKubeconfig(path: string): Connection {
 }
 
 /**
- * Returns the connection of a kubeconfig's current context. Relative paths start at the file's directory. Programs that
- * create credentials (`exec`, `auth-provider`) are not run: the agent has neither their files nor their environment.
+ * Returns the connection of a kubeconfig's current context. Relative paths start at the file's directory. Does not run
+ * programs that create credentials (`exec`, `auth-provider`), because the agent has neither their files nor their
+ * environment.
  */
 export function parseKubeconfig(text: string, path: string): Connection {
   let config: unknown
@@ -34,7 +35,7 @@ export function parseKubeconfig(text: string, path: string): Connection {
   return connectionOf(cluster, user, path)
 }
 
-/** Returns the element with a name from a list such as `users: [{name, user}]`. */
+/** Returns the element with this name in a list such as `users: [{name, user}]`. */
 function named(config: JsonObject, key: string, name: string, path: string): JsonObject {
   const list = config[`${key}s`]
   const entries = Array.isArray(list) ? list : []
@@ -43,14 +44,14 @@ function named(config: JsonObject, key: string, name: string, path: string): Jso
   return isJsonObject(entry[key]) ? entry[key] : {}
 }
 
-/** Returns a text; "" if it is absent. */
+/** Returns the text of a key, or "" if the key is absent. */
 function textOf(object: JsonObject, key: string, path: string): string {
   const value = object[key] ?? ""
   if (typeof value === "string") return value
   throw refuse(path, `"${key}" is not a string`)
 }
 
-/** Unsupported settings. Ignoring one would weaken the connection, or change the identity. */
+/** Unsupported settings. If the agent ignored one, the connection would be less secure, or have another identity. */
 const notSupported = {
   cluster: ["insecure-skip-tls-verify", "tls-server-name", "proxy-url"],
   user: ["exec", "auth-provider", "username", "as"],
@@ -79,7 +80,7 @@ function connectionOf(cluster: JsonObject, user: JsonObject, path: string): Conn
   }
 }
 
-/** The keys of a secret: its data, and the path of its file. */
+/** The keys of a secret: one for its data, and one for the path of its file. */
 interface SecretKeys {
   readonly data: string
   readonly file: string
@@ -92,7 +93,7 @@ const inBase64 = (file: string): SecretKeys => ({
   decode: (text) => Buffer.from(text, "base64").toString(),
 })
 
-/** Like kubectl: data in the file has precedence over a path. */
+/** Returns a secret. As in kubectl, data in the file takes precedence over a path. */
 function secretOf(from: JsonObject, { data, file, decode }: SecretKeys, path: string): Secret | undefined {
   const [text, name] = [textOf(from, data, path), textOf(from, file, path)]
   if (text) return { read: async () => decode(text) }

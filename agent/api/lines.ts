@@ -1,8 +1,8 @@
-/** The longest line that is read: far more than a Node. */
+/** The maximum length of a line, far more than the length of a Node. */
 const LINE_MAX = 16 << 20
 
 /**
- * Yields the lines of a text as its pieces arrive, without empty lines and without an incomplete last line. Throws for
+ * Yields the lines of a text whose pieces arrive over time. Skips empty lines, and an incomplete last line. Throws for
  * a line that is too long.
  */
 export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string, void> {
@@ -22,7 +22,7 @@ export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint
   }
 }
 
-/** Yields a response while it arrives. A broken connection ends it. */
+/** Yields the pieces of a response as they arrive. Ends if the connection breaks. */
 export async function* piecesOf(response: Response): AsyncGenerator<Uint8Array, void> {
   const reader = response.body?.getReader()
   for (;;) {

@@ -4,16 +4,16 @@ import { ROUTE_PROTOCOL } from "./sync.ts"
 
 const { Link, Ipv4Address, Ipv4Route, Ipv6Address, Ipv6Route } = RouteGroup
 const GROUPS = Link | Ipv4Address | Ipv4Route | Ipv6Address | Ipv6Route
-/** The wait after lost events. */
+/** The pause in milliseconds after events were lost. */
 const AGAIN_MS = 1_000
 
 const RTM_NEWROUTE = 24
-/** Offsets in a message: its type, and `rtm_protocol` after a header of 16 bytes. */
+/** Offsets in a message: its type, and `rtm_protocol` after the header of 16 bytes. */
 const [TYPE_AT, PROTOCOL_AT] = [4, 21]
 
 /**
- * Calls `changed` at once, and after changes of links, addresses and routes in this namespace, until `signal` is
- * aborted.
+ * Calls `changed` at once, and then after each change of links, addresses and routes in this namespace, until `signal`
+ * is aborted.
  */
 export async function followKernel(changed: () => void, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
@@ -23,9 +23,9 @@ export async function followKernel(changed: () => void, signal: AbortSignal): Pr
 }
 
 /**
- * Waits for events without decoding them: the caller reads the table, and another process could have sent them. Ignores
- * new routes of the agent, which added them itself. Bun's event loop waits for the socket as for a pipe, without a
- * thread or a timer; a socket of `Bun.connect` wakes the process each second. Ends when the kernel drops events
+ * Waits for events without decoding them, because the caller reads the whole table, and because another process could
+ * have sent them. Ignores new routes of the agent itself. Bun's event loop waits for the socket as for a pipe, without
+ * a thread or a timer. A socket of `Bun.connect` would wake the process each second. Ends when the kernel drops events
  * (`ENOBUFS`), and when `signal` is aborted.
  */
 async function followOnce(changed: () => void, signal: AbortSignal): Promise<void> {
@@ -38,14 +38,14 @@ async function followOnce(changed: () => void, signal: AbortSignal): Promise<voi
     for (let { done, value } = await reader.read(); !done && !signal.aborted; { done, value } = await reader.read())
       if (!value || !isOwnAlone(value)) changed()
   } catch {
-    return // the caller starts over and reads the table first
+    return // the caller starts again and reads the table first
   } finally {
     signal.removeEventListener("abort", stop)
     stop()
   }
 }
 
-/** Returns whether each message announces a new route with the agent's protocol. */
+/** Reports whether all messages announce new routes of the agent. */
 export function isOwnAlone(bytes: Uint8Array): boolean {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let at = 0

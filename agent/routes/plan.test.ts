@@ -69,7 +69,7 @@ test("new routes of the agent are no reason to look; one that is removed, of ano
   const event = (type: number, protocol: number) => {
     const bytes = new Uint8Array(36)
     const view = new DataView(bytes.buffer)
-    view.setUint32(0, 33, true) // padded to 36
+    view.setUint32(0, 33, true) // padded to 36 digits
     view.setUint16(4, type, true)
     bytes[21] = protocol
     return bytes

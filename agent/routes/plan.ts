@@ -3,29 +3,32 @@ import { formatCidr, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.
 import type { NodeFacts } from "../nodes.ts"
 
 /**
- * A route to a range of another node: `ip route add RANGE via GATEWAY`; for the own node: `ip route add unreachable
- * RANGE`.
+ * A route to a range of another node: `ip route add RANGE via GATEWAY`. For a range of this node: `ip route add
+ * unreachable RANGE`.
  */
 export interface RangeRoute {
-  /** "10.244.2.0/24", in canonical form and without host bits. */
+  /** The destination, such as "10.244.2.0/24", in canonical form and without host bits. */
   readonly range: string
-  /** Absent for a range of the own node: packets to unused addresses do not leave the node again. */
+  /**
+   * The other node's address. Absent for a range of this node, so that packets to unused addresses do not leave the
+   * node again.
+   */
   readonly gateway?: string
   readonly node: string
 }
 
-/** The wanted content of the main table. */
+/** The routes that the main table should have. */
 export interface RoutePlan {
   readonly wanted: ReadonlyMap<string, RangeRoute>
-  /** The own Node is unknown: routes that the plan does not have stay. */
+  /** Whether routes that are not planned stay, because this node's Node is unknown. */
   readonly keepsOthers: boolean
-  /** The reasons for missing routes, one per cause. */
+  /** Why routes are missing: one reason for each cause. */
   readonly faults: readonly string[]
 }
 
 /**
- * Plans a node's routes to the ranges of all others, each by the other's internal address of the same family. It
- * compares texts: a cluster of 5,000 Nodes is planned again for each change.
+ * Plans this node's routes to the ranges of all other nodes. The gateway is the other node's internal address of the
+ * same family. Compares texts, because a cluster of 5,000 Nodes is planned again for each change.
  */
 export function planRoutes(own: string, nodes: ReadonlyMap<string, NodeFacts>): RoutePlan {
   const self = nodes.get(own)
@@ -68,7 +71,7 @@ function rangesAround(range: string): string[] {
   )
 }
 
-/** Whether a range is a part of another one and smaller. */
+/** Reports whether a range is inside another range and smaller. */
 function isWithin(range: string, outer: string): boolean {
   const length = prefixOf(outer)
   if (prefixOf(range) <= length || familyName(range) !== familyName(outer)) return false
@@ -80,15 +83,15 @@ function prefixOf(range: string): number {
   return Number(range.slice(range.lastIndexOf("/") + 1))
 }
 
-/** A route of the agent in the main table. */
+/** A route of the agent that the main table has. */
 export interface PresentRoute {
   readonly range: string
   readonly gateway: string | undefined
-  /** Absent for a route known from the agent's last pass. */
+  /** The route as the kernel listed it. Absent for a route from the agent's previous pass. */
   readonly listed?: ListedRoute
 }
 
-/** Returns the routes as listed by the kernel. */
+/** Returns the routes that the kernel listed. */
 export function presentIn(routes: readonly ListedRoute[]): PresentRoute[] {
   return routes.map((listed) => ({
     range: formatCidr({ ip: listed.dst, prefix: listed.prefix }),
@@ -97,15 +100,15 @@ export function presentIn(routes: readonly ListedRoute[]): PresentRoute[] {
   }))
 }
 
-/** The changes to the table. */
+/** The routes to remove and to add. */
 export interface RouteChanges {
   readonly removed: readonly PresentRoute[]
   readonly added: readonly RangeRoute[]
 }
 
 /**
- * Compares the agent's own routes with the plan. A route whose gateway changes is deleted and added: `ip route replace`
- * would take the first route to the prefix, which may belong to another program.
+ * Compares the agent's own routes with the plan. To change a gateway, deletes and adds the route: `ip route replace`
+ * would replace the first route to the prefix, which may belong to another program.
  */
 export function changesFor({ wanted, keepsOthers }: RoutePlan, present: Iterable<PresentRoute>): RouteChanges {
   const [removed, right] = [[] as PresentRoute[], new Set<string>()]

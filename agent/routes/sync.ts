@@ -14,50 +14,51 @@ import { parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { changesFor, familyName, type PresentRoute, presentIn, type RangeRoute, type RoutePlan } from "./plan.ts"
 
 /**
- * The protocol number of the agent's routes, `ip route show proto 73`. It is unused in <linux/rtnetlink.h> and in
- * iproute2's rt_protos. All other routes belong to other programs.
+ * The protocol number of the agent's routes: `ip route show proto 73`. <linux/rtnetlink.h> and iproute2's rt_protos do
+ * not use it. Routes with other numbers belong to other programs.
  */
 export const ROUTE_PROTOCOL = 73
 
 /**
- * The metric of the unreachable routes: the bridge's route to its containers, and routes of other programs, have
+ * The metric of the unreachable routes. The bridge's route to its containers, and routes of other programs, take
  * precedence.
  */
 const UNREACHABLE_METRIC = 1_000_000
 
-/** The result of a pass over the table. */
+/** The result of a pass, which updates the table. */
 export interface RoutePass {
   readonly added: number
   readonly removed: number
-  /** The reasons for missing routes, one per cause. */
+  /** Why routes are missing: one reason for each cause. */
   readonly faults: readonly string[]
 }
 
 /**
- * Maintains the routes of `ROUTE_PROTOCOL` in the main table. Another program's route to the same prefix stays, and is
- * reported as a fault.
+ * Maintains the routes with `ROUTE_PROTOCOL` in the main table. Does not replace another program's route to the same
+ * prefix, but reports it as a fault.
  */
 export class RouteTable {
   /**
-   * The gateway of each range's route that the last pass has left or tried; undefined until the table has been listed.
+   * The gateway of the route to each range after the previous pass, including routes that could not be added. Undefined
+   * if the table must be listed.
    */
   #present: Map<string, string | undefined> | undefined
-  /** The reason for a missing route, by range. */
+  /** The reason why a route is missing, by range. */
   readonly #failed = new Map<string, string>()
 
-  /** Makes the next pass list the table: 10,000 routes take half a second. */
+  /** Makes the next pass list the table. Listing 10,000 routes takes half a second. */
   forget(): void {
     this.#present = undefined
   }
 
   /**
-   * Brings the table in line with the plan: sends the differences from the last pass, or from the table, in one batch.
-   * Throws `NetlinkError`.
+   * Updates the table according to the plan. Sends the differences from the previous pass, or from the listed table, in
+   * one batch. Throws `NetlinkError`.
    */
   sync(route: NetlinkSocket, plan: RoutePlan): RoutePass {
     const present = this.#present ? knownRoutes(this.#present) : listedRoutes(route)
     if (!this.#present) this.#failed.clear()
-    this.#present = undefined // until everything is done
+    this.#present = undefined // until the update has succeeded
     const { removed, added } = changesFor(plan, present)
     const requests = [
       ...removed.map(toRemove),
@@ -76,7 +77,7 @@ export class RouteTable {
       }
     }
     for (const fault of this.#failed.values()) faults.add(fault)
-    // Routes to the ranges of unknown nodes stay: only the table knows them.
+    // Routes to ranges of unknown nodes stay. Only the table contains them.
     if (!plan.keepsOthers)
       this.#present = new Map(Array.from(plan.wanted.values(), ({ range, gateway }) => [range, gateway]))
     return { added: isAdded, removed: isRemoved, faults: [...faults] }

@@ -1,6 +1,6 @@
 /**
- * Certificates for tests, good for a hundred years; made by openssl-req(1), `-newkey ec -pkeyopt
- * ec_paramgen_curve:prime256v1`. The server's is for 127.0.0.1.
+ * Certificates for tests, valid for a hundred years. openssl-req(1) created them with `-newkey ec -pkeyopt
+ * ec_paramgen_curve:prime256v1`. The server's certificate is for 127.0.0.1.
  */
 
 export const authority = `-----BEGIN CERTIFICATE-----

@@ -13,24 +13,24 @@ interface Event {
   readonly object: ApiObject
 }
 
-/** Faults that tests inject: `POST /fake` with these keys changes them. */
+/** Faults that tests inject. `POST /fake` with these keys changes them. */
 export interface Troubles {
-  /** The number of requests that get status 429, and the `Retry-After` of these responses. */
+  /** The number of requests that get status 429, and the `Retry-After` header of these responses. */
   overload?: number
   retryAfterS?: number
-  /** Every request is answered with 503. */
+  /** Whether every request gets status 503. */
   down?: boolean
-  /** All lists are empty: `"items": null`. */
+  /** Whether all lists are empty: `"items": null`. */
   empty?: boolean
-  /** A different response to each list request, such as a proxy's. */
+  /** A text that replaces the response to each list request, such as a proxy's error page. */
   wrong?: string
-  /** The accepted tokens; all if absent. Those in `forbidden` may not read nodes. */
+  /** The accepted tokens, or all if absent. Tokens in `forbidden` may not read nodes. */
   tokens?: readonly string[]
   forbidden?: readonly string[]
 }
 
 const PATH = "/api/v1/nodes"
-/** The kinds of objects, by the paths of their collections without a namespace. */
+/** The kinds of objects, by the path of their collection without a namespace. */
 const kinds: Readonly<Record<string, { kind: string; apiVersion: string }>> = {
   [PATH]: { kind: "Node", apiVersion: "v1" },
   "/api/v1/services": { kind: "Service", apiVersion: "v1" },
@@ -45,10 +45,10 @@ export class FakeApi implements AsyncDisposable {
   readonly #ends = new Set<() => void>()
   #events: Event[] = []
   #revision = 1
-  /** History before this is no longer kept. */
+  /** The oldest revision that the history still contains. */
   #oldest = 0
   troubles: Troubles = {}
-  /** The requests so far, as paths with queries. */
+  /** The received requests, as paths with queries. */
   readonly requests: string[] = []
 
   constructor(options: { hostname?: string; port?: number; tls?: { cert: string; key: string } } = {}) {
@@ -70,7 +70,7 @@ export class FakeApi implements AsyncDisposable {
     return this.#objects.get(collection) ?? new Map()
   }
 
-  /** Creates or changes an object. */
+  /** Creates or updates an object. */
   put(object: ApiObject, collection = PATH): void {
     const { name } = object.metadata
     const before = this.#in(collection).get(name)
@@ -90,7 +90,7 @@ export class FakeApi implements AsyncDisposable {
     return true
   }
 
-  /** Drops the history like a compaction: watches and pages that continue from before are answered with 410. */
+  /** Drops the history like a compaction. Watches and pages that continue from an earlier revision get status 410. */
   forget(): void {
     this.#oldest = ++this.#revision
     this.#events = []
@@ -102,7 +102,7 @@ export class FakeApi implements AsyncDisposable {
     for (const end of [...this.#ends]) end()
   }
 
-  /** Sends each watch a bookmark, like the real server each minute. */
+  /** Sends a bookmark to each watch, as the real server does each minute. */
   bookmark(): void {
     const metadata = { resourceVersion: String(this.#revision), creationTimestamp: null }
     const object = { kind: "Node", apiVersion: "v1", metadata, spec: {}, status: {} }
@@ -175,7 +175,7 @@ export class FakeApi implements AsyncDisposable {
   #list(query: URLSearchParams, collection: string): Response {
     const { empty, wrong } = this.troubles
     if (wrong !== undefined) return new Response(wrong, { headers: { "content-type": "application/json" } })
-    // A page continues the list as it is now: names are sorted, and objects created since may be missing.
+    // A page continues the current list: names are sorted, and objects created since the first page may be missing.
     const [revision = "", from = ""] = (query.get("continue") ?? "").split(" ")
     if (revision !== "" && Number(revision) < this.#oldest)
       return status(410, "Expired", "The provided continue parameter is too old to display a consistent list result")
@@ -221,7 +221,7 @@ export class FakeApi implements AsyncDisposable {
         for (const event of past) tell(event)
         watches.add(tell)
         ends.add(end)
-        controller.enqueue(encoder.encode("\n")) // sends the headers at once
+        controller.enqueue(encoder.encode("\n")) // sends the headers immediately
       },
       cancel() {
         if (tell) watches.delete(tell)
@@ -252,9 +252,7 @@ function status(code: number, reason: string, message: string, headers: Record<s
   return Response.json(statusObject(code, reason, message), { status: code, headers })
 }
 
-/**
- * Returns a Node object as written by kubelet and the controller of ranges; `padding` makes it as long as a real one.
- */
+/** Returns a Node object as kubelet and the range controller write it. `padding` makes it as long as a real one. */
 export function nodeObject(
   name: string,
   podCIDRs: readonly string[],

@@ -2,7 +2,7 @@ import type { Endpoint } from "../../agent/mod.ts"
 import { parseIp } from "../../pkg/types/mod.ts"
 import { UsageError } from "../../tools/command.ts"
 
-/** Reads "127.0.0.1:9817" or "[::1]:9817". Throws `UsageError` for anything else. */
+/** Parses "127.0.0.1:9817" or "[::1]:9817". Throws `UsageError` for other texts. */
 export function readEndpoint(text: string): Endpoint {
   const [, bracketed, plain, digits = ""] = /^(?:\[([^\]]+)\]|([^:]+)):([0-9]{1,5})$/.exec(text) ?? []
   const hostname = bracketed ?? plain

@@ -4,7 +4,7 @@ import { completionCommand, type Tool } from "../tool.ts"
 import { runCommand } from "./run.ts"
 import { statusCommand } from "./status.ts"
 
-/** `cni-agent version` */
+/** The command `cni-agent version`. */
 const versionCommand: Command = {
   summary: "Print the version of the agent",
   words: [],

@@ -6,13 +6,13 @@ import { type Command, text, UsageError } from "../../tools/command.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { readEndpoint } from "./endpoint.ts"
 
-/** The directory of the agent's state of this boot: `ranges/NETWORK.json`, and its socket. */
+/** The directory for the agent's state, which a reboot deletes: `ranges/NETWORK.json`, and its socket. */
 export const RUN_DIR = "/run/cni"
 export const runDirFlag = {
   "run-dir": { type: "string", value: "DIR", help: `ranges/NETWORK.json, and the agent's socket (default ${RUN_DIR})` },
 } as const satisfies Command["flags"]
 
-/** `cni-agent run` */
+/** The command `cni-agent run`. */
 export const runCommand: Command = {
   summary: "Keep the ranges and routes of this node until SIGTERM",
   words: [],
@@ -50,8 +50,7 @@ Examples:
   cni-agent run --network pods
   cni-agent run --network pods --kubeconfig /etc/cni/agent.kubeconfig --http 192.0.2.1:9817`,
   async run(args, { env, stderr, signal }) {
-    // The agent waits most of the time. The engine compiles code further only for long-running processes, not for each
-    // start.
+    // The agent waits most of the time. So the engine optimizes only code that has run for seconds, and none at the start.
     ;(Bun.unsafe as unknown as { setJITPolicy(scale: number): void }).setJITPolicy(1_000)
     const name = text(args, "network")
     if (name === undefined) throw new UsageError("give --network, such as pods")
@@ -59,7 +58,7 @@ Examples:
     const http = text(args, "http") ?? "127.0.0.1:9817"
     const kubeconfig = text(args, "kubeconfig")
     const [runDir, dataDir] = [text(args, "run-dir") ?? RUN_DIR, text(args, "data-dir") ?? DEFAULT_DATA_DIR]
-    const isJournal = env.JOURNAL_STREAM !== undefined // journald adds its own time; the prefix of each line is its priority: sd-daemon(3)
+    const isJournal = env.JOURNAL_STREAM !== undefined // journald adds the time; each line begins with its priority: sd-daemon(3)
     await runAgent(
       {
         node: text(args, "node") ?? (env.NODE_NAME || hostname()),

@@ -49,7 +49,7 @@ With --container-id it is a network namespace, which does not have to exist for 
   CNI_ARGS   K=V;K=V
   CAP_ARGS   a JSON object with a value for each capability`
 
-/** `cni add` */
+/** The command `cni add`. */
 export const add: Command = {
   summary: "Attach a network namespace to a network",
   words: ["NETWORK", "CONTAINER"],
@@ -73,7 +73,7 @@ Examples:
   },
 }
 
-/** `cni check` */
+/** The command `cni check`. */
 export const check: Command = {
   summary: "Check that an attachment is unchanged since ADD",
   words: ["NETWORK", "CONTAINER"],
@@ -93,7 +93,7 @@ Example:
   },
 }
 
-/** `cni del` */
+/** The command `cni del`. */
 export const del: Command = {
   summary: "Detach a network namespace from a network",
   words: ["NETWORK", "CONTAINER"],
@@ -119,7 +119,7 @@ Example:
   },
 }
 
-/** `cni status` */
+/** The command `cni status`. */
 export const status: Command = {
   summary: "Check that a network can attach containers",
   words: ["NETWORK"],
@@ -145,7 +145,7 @@ Example:
   },
 }
 
-/** Returns the attachment for ADD. */
+/** Returns the attachment that an ADD with these arguments creates. */
 function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const path = netnsPath(name)
@@ -155,15 +155,18 @@ function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   return attachmentOf(terminal.env, netns, { containerId: attachments[0]?.containerId, ifName })
 }
 
-/** The attachment for CHECK or DEL. */
+/** The attachment that the user named for CHECK or DEL. */
 interface Asked {
   readonly runtime: Runtime
   readonly attachment: Attachment
-  /** The attachment as the node has it. Undefined if `--container-id` names one without remains. */
+  /** The attachment in the node's records. Undefined if `--container-id` names a container without records. */
   readonly known: NodeAttachment | undefined
 }
 
-/** Finds the attachment. Throws if the arguments name none, unless `--container-id` names the container. */
+/**
+ * Returns the attachment that the arguments name. Throws if no record has it, unless `--container-id` names the
+ * container.
+ */
 function findAsked(args: Arguments, terminal: Terminal): Asked {
   const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
   const places = placesOf(args, terminal)
@@ -183,8 +186,8 @@ function findAsked(args: Arguments, terminal: Terminal): Asked {
 }
 
 /**
- * Returns the configured network. Without its file, as after `cni install --uninstall`, returns the network of ADD's
- * record.
+ * Returns the configured network. If its file no longer exists, as after `cni install --uninstall`, returns the network
+ * in ADD's record.
  */
 function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): Network {
   try {
@@ -196,13 +199,13 @@ function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): N
   }
 }
 
-/** The runtime's rules require DEL to continue without records. */
+/** Reads the node without throwing, because DEL must continue without records. */
 function nodeOf(places: NodePlaces) {
   const node = readNode(places, { hasRoutes: false })
   return { node, attachments: attachmentsOf(node) }
 }
 
-/** Returns "eth0 in /run/netns/demo". */
+/** Returns the interface and namespace in words: "eth0 in /run/netns/demo". */
 function placeOf({ ifName, netns, containerId }: Attachment): string {
   return netns === "" ? `${ifName} of container ${containerId}` : `${ifName} in ${netns}`
 }
@@ -211,7 +214,7 @@ function idOf(network: Network, { containerId, ifName }: Attachment): JsonObject
   return { network: network.name, containerId, ifName }
 }
 
-/** Prints one sentence, or its object as JSON. */
+/** Prints the sentence, or the object as JSON if requested. */
 function say(args: Arguments, terminal: Terminal, sentence: string, object: JsonObject): void {
   print(args, terminal, { json: () => object, text: () => `${sentence}\n` })
 }

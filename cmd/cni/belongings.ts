@@ -7,18 +7,18 @@ import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod
 import { isOwnerOf, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { containerChains, deleteStaleRules } from "../../tools/node/mod.ts"
 
-/** An object of an attachment on this host. */
+/** An object that an attachment has on this host. */
 export interface Belonging {
   readonly kind: "lease" | "link" | "rule"
-  /** "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers" */
+  /** The object in words: "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers". */
   readonly what: string
-  /** The owner's name on the object: "network/container/interface", or the reference suite's name. */
+  /** The owner that the object names: "network/container/interface", or the form of the reference suite. */
   readonly owner: string
 }
 
 /**
- * Returns the objects of a network's invalid attachments on this host, by the owner's name on each: addresses in
- * `stores`, links, and rules of both packet filters. GC uses the same names. Throws `EPERM` without CAP_NET_ADMIN.
+ * Returns the objects on this host that name invalid attachments to a network: addresses in `stores`, links, and rules
+ * of both packet filters. GC deletes objects with the same owners. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function staleBelongings(
   network: string,
@@ -30,8 +30,8 @@ export function staleBelongings(
 }
 
 /**
- * Deletes the objects of `staleBelongings` after the plugins' GC. Plugins of the other suite, and of networks before
- * version 1.1.0, leave some. Deletes rules first and leases last, so that no other container gets an address that rules
+ * Deletes the objects of `staleBelongings` after the plugins' GC. Plugins of other suites, and networks with a version
+ * before 1.1.0, leave some. Deletes rules first and leases last, so that no new container gets an address that rules
  * still name. Continues after errors and returns them.
  */
 export function deleteBelongings(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): string[] {
@@ -64,7 +64,7 @@ function isHeld(holder: { containerId: string; ifName: string }, valid: readonly
 
 function staleLeases(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): Belonging[] {
   return stores.flatMap(listLeases).flatMap(({ address, holder }): Belonging[] => {
-    if (typeof holder === "string") return [] // not a container's reservation
+    if (typeof holder === "string") return [] // not a reservation of a container
     return isHeld(holder, valid)
       ? []
       : [{ kind: "lease", what: address, owner: `${network}/${holder.containerId}/${holder.ifName}` }]
@@ -90,7 +90,7 @@ function staleRules(isStale: (owner: string) => boolean): Belonging[] {
       return owner !== undefined && isStale(owner) ? [{ what: `${tableFamily[family]} nat ${rule.chain}`, owner }] : []
     }),
   )
-  const found = new Map([...native, ...iptables].map((one) => [`${one.what} ${one.owner}`, one])) // each place once
+  const found = new Map([...native, ...iptables].map((one) => [`${one.what} ${one.owner}`, one])) // each object once
   return [...found.values()].map((one) => ({ kind: "rule", ...one }))
 }
 
@@ -99,16 +99,16 @@ function findFilter(): PacketFilter | undefined {
   return unlessErrno(PacketFilter.find, "EPERM")
 }
 
-/** Returns a test for owners in this network that are not among the valid attachments. */
+/** Returns a function that reports whether an owner is an invalid attachment to this network. */
 function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
   const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
-  // The reference suite's comment for any interface: `name: "NETWORK" id: "CONTAINER"` after other words.
+  // A comment of the reference suite for any interface: other words, then `name: "NETWORK" id: "CONTAINER"`.
   const upstream = `name: ${JSON.stringify(network)} id: `
   const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
   return (owner) => {
     const at = owner.indexOf(upstream)
     if (at !== -1) return !containers.has(owner.slice(at + upstream.length))
-    const [mark = ""] = owner.split(" ") // a path may follow it
+    const [mark = ""] = owner.split(" ") // a path may follow the owner
     return isOwnerOf(mark, network) && !owners.has(mark)
   }
 }

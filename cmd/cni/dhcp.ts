@@ -4,14 +4,14 @@ import { configuredNetworks, requireNetwork } from "../../tools/known-networks.t
 import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
 import { age, sortedByNames } from "../../tools/tables.ts"
 
-/** A lease for display. Times are milliseconds since 1970, and absent if the lease never ends. */
+/** A lease for display. Times are in milliseconds since 1970. They are absent if the lease never expires. */
 export interface ShownLease {
   readonly network: string
   readonly containerId: string
   readonly ifName: string
   readonly address: string | undefined
   readonly server: string | undefined
-  /** "bound", "renewing", "rebinding"; "acquiring" before ADD's answer. */
+  /** "bound", "renewing", "rebinding", or "acquiring" while ADD is running. */
   readonly state: string
   readonly renewAt: number | undefined
   readonly rebindAt: number | undefined
@@ -22,7 +22,7 @@ export interface ShownLease {
   readonly alive: boolean
 }
 
-/** `cni dhcp ls` */
+/** The command `cni dhcp ls`. */
 export const dhcpList: Command = {
   summary: "Show the leases of the dhcp daemon",
   words: ["[NETWORK]"],
@@ -59,7 +59,7 @@ Examples:
   },
 }
 
-/** Returns a record's leases, one for each of its clients. */
+/** Returns the leases in a record: one for each DHCP client. */
 export function shownLeases(record: LeaseRecord, isOfThisBoot: boolean): ShownLease[] {
   const { network, containerId, ifName, namespace, progress, clients, writtenAt, clock } = record
   const wall = (time: number | undefined) => (time === undefined ? undefined : Math.round(writtenAt + time - clock))
@@ -92,7 +92,7 @@ function asJson({ address, server, renewAt, rebindAt, expiresAt, ...others }: Sh
   }
 }
 
-/** Returns a table for terminals. `nowMs` is since 1970. */
+/** Returns a table for terminals. `nowMs` is in milliseconds since 1970. */
 export function leaseTable(leases: readonly ShownLease[], nowMs: number, screen: Screen): string {
   if (leases.length === 0) return "No leases\n"
   const left = (time: number | undefined) =>

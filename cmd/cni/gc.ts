@@ -36,7 +36,7 @@ import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
 
-/** `cni gc` */
+/** The command `cni gc`. */
 export const gc: Command = {
   summary: "Delete the leftovers of deleted containers in a network",
   words: ["[NETWORK]"],
@@ -99,7 +99,7 @@ function namesIn(args: Arguments, terminal: Terminal): string[] {
   return [...new Set(names)]
 }
 
-/** A call of the command. */
+/** The arguments of a garbage collection. */
 interface Collection {
   keep: readonly string[]
   args: Arguments
@@ -107,7 +107,7 @@ interface Collection {
   show: (rows: string[][]) => unknown
 }
 
-/** Deletes everything of one network that is not kept. */
+/** Deletes the objects of a network's attachments, except those to keep. */
 async function collect(name: string, { keep, args, terminal, show }: Collection): Promise<void> {
   const runtime = runtimeOf(args, terminal)
   const network = networkOf(name, args, terminal)
@@ -119,7 +119,7 @@ async function collect(name: string, { keep, args, terminal, show }: Collection)
   if (given(args, "auto")) refuseBroken(network.name, caches)
   if (given(args, "auto") && attached().length === 0) refuseUnknown(network.name, placesOf(args, terminal), listed)
   const dry = given(args, "dry-run")
-  /** Decides what to keep and describes the consequences. */
+  /** Returns what to keep, and which objects will be deleted. */
   const decide = () => {
     const places = placesOf(args, terminal)
     const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]
@@ -169,7 +169,7 @@ async function collect(name: string, { keep, args, terminal, show }: Collection)
 
 const COLUMNS = ["WHAT", "KIND", { head: "NAME", isWhole: true }, { head: "OF", falls: 1 }]
 
-/** Throws if a record of the network is empty or truncated, because its attachment may be in use. */
+/** Throws if a record of the network is empty or truncated, because the attachment may be in use. */
 function refuseBroken(network: string, caches: readonly string[]): void {
   const broken = caches.flatMap(brokenRecords).filter((file) => basename(file).startsWith(`${network}-`))
   if (broken.length === 0) return
@@ -183,8 +183,8 @@ function refuseBroken(network: string, caches: readonly string[]): void {
 }
 
 /**
- * Throws if containers have interfaces in a network without any cache record. An empty list does not mean "no
- * containers".
+ * Throws if containers have interfaces in a network without any cache record. Then an empty list of attachments does
+ * not mean that no container runs.
  */
 function refuseUnknown(network: string, places: NodePlaces, listed: readonly AttachmentId[]): void {
   const kept = new Set(listed.map(nameOf))
@@ -208,8 +208,8 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
 }
 
 /**
- * Returns the attachments that the values of `--keep` name. Throws for a value without an attachment, because the
- * intended one would be deleted.
+ * Returns the attachments that `--keep` names. Throws for an unknown name, because the intended attachment would be
+ * deleted.
  */
 function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
   const all = readAttachments(placesOf(args, terminal)).attachments
@@ -223,8 +223,8 @@ function keptOf(network: string, keep: readonly string[], args: Arguments, termi
 }
 
 /**
- * Returns the attachments whose namespace exists, or still has a process although its path was unmounted. Unknown
- * counts as alive.
+ * Returns the attachments whose namespace exists, or still has a process although its path was unmounted. An unknown
+ * state counts as existing.
  */
 function livingOf(attached: readonly CachedAttachment[], places: NodePlaces): CachedAttachment[] {
   const isThere = ({ netns }: CachedAttachment) => netns === "" || isNamespace(netns) !== false

@@ -7,7 +7,7 @@ import { cni, commands, groups } from "./main.ts"
 
 const all = Object.entries(commands)
 
-/** A command line in the help: its words, and after "--" its flags. "…" marks a repeatable part. */
+/** Returns the synopsis of a command in the help: its words, then "--" and its flags. "…" follows a repeatable part. */
 function synopsis(name: string): string {
   const { words, flags } = commands[name] ?? expect.unreachable()
   const spelled = Object.entries(flags).map(([flag, { short, value, multiple }]) =>

@@ -11,28 +11,31 @@ import { type Arguments, given, text, UsageError } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
 import { type InstallationManner, pluginInstallation } from "../../tools/plugin-source.ts"
 
-/** A directory of an installation, and its files. */
+/** A directory with files to install. */
 export interface InstallPlace {
   readonly title: "PLUGIN" | "TOOL" | "CONFIGURATION"
   readonly directory: string
   readonly mode: number
   readonly adopt: boolean
   readonly dryRun: boolean
-  /** Returns the installation. Throws if the files are missing. */
+  /** Returns the installation. Throws if source files are missing. */
   readonly installation: () => Installation
 }
 
-/** The directories of an installation, plugins first and configuration last, and the source of their paths. */
+/** The directories to install into: plugins first, configuration last. */
 export interface InstallPlaces {
   readonly binDir: string
   readonly confDir: string
-  /** The source of the paths of plugins and configurations, for messages. Undefined if the user gave them. */
+  /** Which configuration names the directories, for messages. Undefined if the user gave them. */
   readonly origin: string | undefined
   readonly places: readonly InstallPlace[]
   readonly config: { readonly file: string; readonly network: Network } | undefined
 }
 
-/** Reads the flags, and the runtimes' configuration for missing ones. Throws a usage error if runtimes differ. */
+/**
+ * Returns the directories from flags, or else from the runtimes' configuration. Throws a usage error if runtimes
+ * differ.
+ */
 export function installPlaces(args: Arguments): InstallPlaces {
   const found = findDirectories(args)
   const { binDir, confDir } = found
@@ -87,7 +90,7 @@ function tools(common: InstallationManner): Installation {
   return { ...common, inspect: requireExecutable, from, source, names }
 }
 
-/** Returns the installation of plugins and tools in one directory, as in a container image. */
+/** Returns an installation of plugins and tools in one directory, as in a container image. */
 function pluginsAndTools(common: InstallationManner): Installation {
   const [ours, beside] = [pluginInstallation(common), tools(common)]
   const isTool = (name: string) => beside.names.includes(name)

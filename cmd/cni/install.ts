@@ -34,7 +34,7 @@ import { type InstallPlace, type InstallPlaces, installPlaces } from "./install-
 
 const ways = ["verify", "rollback", "uninstall"] as const
 
-/** `cni install` */
+/** The command `cni install`. */
 export const installCommand: Command = {
   summary: "Install the plugins into a directory, verify them, roll back or uninstall",
   words: [],
@@ -107,7 +107,7 @@ Examples:
     const { binDir, origin, places } = found
     if (origin !== undefined) terminal.stderr(`Directory of plugins: ${binDir}, ${origin}\n`)
     if (way === "verify") return tellDifferences(args, terminal, places)
-    terminal.signal.throwIfAborted() // from here on SIGTERM waits until the change is complete
+    terminal.signal.throwIfAborted() // from here on, SIGTERM waits until the change is complete
     if (way === "uninstall") return await leave(args, terminal, found)
     if (way === "rollback") {
       const back = takeBack(args, places)
@@ -117,11 +117,11 @@ Examples:
     }
     const named = places.filter(({ title }) => title !== "CONFIGURATION" || found.config)
     const run = new InstallerRun(named.map(({ directory }) => directory))
-    // Reports the refusal of one directory before changing another.
+    // Reports the error of one directory before another is changed.
     for (const place of named.slice(1)) install({ ...place.installation(), dryRun: true })
     const done: Done[] = []
     for (const place of named) {
-      // Reports plugins that cannot work on this kernel before the runtime reads the network.
+      // Reports plugins that cannot run on this kernel before the runtime reads the network.
       if (place.title === "CONFIGURATION" && found.config && !place.dryRun && !given(args, "skip-status"))
         await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
       done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
@@ -131,7 +131,7 @@ Examples:
   },
 }
 
-/** Undoes the last installation, also in directories that the arguments do not name. */
+/** Undoes the last installation, including directories that the arguments do not name. */
 function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   const manner = { adopt: given(args, "adopt"), dryRun: given(args, "dry-run") }
   const directories = places.map(({ directory }) => directory)
@@ -141,9 +141,7 @@ function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   })
 }
 
-/**
- * Makes runtimes read the directories of installed configurations again, and prints how to check that they use them.
- */
+/** Makes runtimes read the directories with new configurations again. Prints how to check that runtimes use them. */
 function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   if (given(args, "dry-run")) return
   for (const { directory, outcomes } of done.filter(({ title }) => title === "CONFIGURATION")) {
@@ -157,7 +155,7 @@ function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]
   }
 }
 
-/** Returns the file whose network a Kubernetes runtime uses. */
+/** Returns the file that Kubernetes runtimes read: the first in the directory. */
 function firstConfiguration(directory: string): string | undefined {
   return readDirectory(directory)
     .filter((one) => /\.(conf|conflist|json)$/.test(one))
@@ -189,8 +187,8 @@ function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void 
 
 /**
  * Removes the configuration first, so that no new container is attached. Removes the plugins when no container is
- * attached, because DEL needs them. With attached containers, lists them, waits for `--wait`, and ends with exit code
- * 3.
+ * attached, because DEL needs them. While containers are attached, lists them, waits for the time of `--wait`, and then
+ * ends with exit code 3.
  */
 async function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): Promise<void> {
   const waitMs = waitOf(args)
@@ -221,11 +219,11 @@ async function leave(args: Arguments, terminal: Terminal, { places, binDir, conf
   throw new Found(FOUND_FAULTS)
 }
 
-/** The interval of checks for attached containers. */
+/** The interval of checks for attached containers, in milliseconds. */
 const LOOK_MS = 1000
 const listed = (attached: readonly string[]) => attached.map((one) => `  ${one}\n`).join("")
 
-/** Returns the time of `--wait`. Throws a usage error. */
+/** Returns the time in `--wait`, in milliseconds. Throws a usage error. */
 function waitOf(args: Arguments): number {
   const seconds = text(args, "wait")
   if (seconds === undefined) return 0
@@ -234,7 +232,7 @@ function waitOf(args: Arguments): number {
 }
 
 /**
- * Returns the node's attachments for messages. Throws if the runtime's cache is unreadable, because an empty list would
+ * Returns the names of the node's attachments. Throws if the runtime's cache is unreadable, because an empty list would
  * be wrong.
  */
 function attachedContainers(places: NodePlaces): string[] {
@@ -247,7 +245,7 @@ function attachedContainers(places: NodePlaces): string[] {
   return attachmentsOf(node).map(({ network, containerId, ifName }) => `${network} ${containerId} ${ifName}`)
 }
 
-/** Prints the files that differ from the installed ones. Ends with exit code 3 if any differ. */
+/** Prints the files that differ from the installed ones. Ends with exit code 3 if a file differs. */
 function tellDifferences(args: Arguments, terminal: Terminal, places: readonly InstallPlace[]): void {
   const found = places.filter(isInstalled).map(({ title, directory, mode }) => {
     const verified = verify(directory, { mode })

@@ -6,7 +6,10 @@ import { age, usageBar } from "../../tools/tables.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { cni } from "./main.ts"
 
-/** A network of six addresses, two of them reserved in the layout that the reference suite writes too. */
+/**
+ * Returns a lab with a network of six addresses. Two are reserved in the file format that the reference suite also
+ * uses.
+ */
 function labWithLeases() {
   const lab = new Lab()
   const dataDir = join(lab.confDir, "../data")

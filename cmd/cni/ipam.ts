@@ -45,7 +45,7 @@ const placeFlags = {
   ...outputFlags,
 } as const
 
-/** `cni ipam ls` */
+/** The command `cni ipam ls`. */
 export const ipamList: Command = {
   summary: "Show the addresses that host-local assigned",
   words: ["[NETWORK]"],
@@ -69,7 +69,7 @@ Examples:
   },
 }
 
-/** `cni ipam release` */
+/** The command `cni ipam release`. */
 export const ipamRelease: Command = {
   summary: "Release addresses by hand, if no DEL will follow",
   words: ["NETWORK"],
@@ -110,12 +110,12 @@ function storedNetworks(args: Arguments): string[] {
   return listNetworks(text(args, "data-dir") ?? DEFAULT_DATA_DIR).sort()
 }
 
-/** Throws with the list of networks if no store and no configuration has the name. */
+/** Throws with the list of networks if neither a store nor a configuration has the name. */
 function requireKnown(name: string, args: Arguments, terminal: Terminal): void {
   requireNetwork(name, [...storedNetworks(args), ...configuredNetworks(placesOf(args, terminal).confDir, name)])
 }
 
-/** Returns the ID of a container that has leases, or else of any known container. Throws if neither exists. */
+/** Returns the ID of a container with leases, or else of any known container. Throws if no container has the name. */
 function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal: Terminal): string {
   if (leases.some(({ holder }) => typeof holder !== "string" && holder.containerId === name)) return name
   const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
@@ -133,7 +133,7 @@ function usageIn(name: string, args: Arguments, terminal: Terminal): NetworkUse 
   return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usage(set) })), leases }
 }
 
-/** Returns the reservations of a network, and the ranges of its configuration. */
+/** Returns the reservations in a network, and the ranges in its configuration. */
 function poolOf(name: string, args: Arguments, terminal: Terminal) {
   validateNetworkName(name)
   const configs = configsOf(name, args, terminal)
@@ -143,14 +143,14 @@ function poolOf(name: string, args: Arguments, terminal: Terminal) {
   return { store: new Store({ directory, log }), rangeSets: configs.flatMap(knownRangeSets) }
 }
 
-/** Returns the address stores of a network, or none without host-local. */
+/** Returns the address stores of a network. Returns none if the network does not use host-local. */
 export function storesOf(name: string, args: Arguments, terminal: Terminal): Store[] {
   const log = (line: string) => terminal.stderr(`${line}\n`)
   const directories = new Set(configsOf(name, args, terminal).map(({ directory }) => directory))
   return [...directories].map((directory) => new Store({ directory, log }))
 }
 
-/** Returns host-local's configurations in a network, or none without a configuration or without host-local. */
+/** Returns the configurations of host-local in a network. Returns none without a configuration or host-local. */
 function configsOf(name: string, args: Arguments, terminal: Terminal): HostLocalConfig[] {
   try {
     return loadNetwork(placesOf(args, terminal).confDir, name).plugins.flatMap((plugin) => {

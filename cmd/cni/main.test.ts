@@ -25,7 +25,7 @@ async function run(lab: Lab, args: string[], { env = {} } = {}) {
   return { code, out: terminal.out, err: terminal.err }
 }
 
-/** A command line that needs no network. */
+/** Runs a command line that needs no network. */
 async function say(...args: string[]) {
   const terminal = recordingTerminal({})
   return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }
@@ -148,7 +148,7 @@ test("every command has a help with a usage line, asked for in either way", asyn
     const [flag, word] = [await say(...words, "--help"), await say("help", ...words)]
     expect(flag).toEqual({ code: 0, out: expect.stringContaining(`Usage:\n  cni ${command}`), err: "" })
     expect(word).toEqual(flag)
-    expect(flag.out).not.toMatch(/^ {2}--\S+ [A-Z]+[a-z]/m) // a value that runs into its explanation
+    expect(flag.out).not.toMatch(/^ {2}--\S+ [A-Z]+[a-z]/m) // a value without a space before its explanation
   }
 })
 

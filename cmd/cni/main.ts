@@ -23,7 +23,7 @@ import { ipamList, ipamRelease } from "./ipam.ts"
 import { migrate } from "./migrate.ts"
 import { reattach } from "./reattach.ts"
 
-/** `cni version` */
+/** The command `cni version`. */
 const versionCommand: Command = {
   summary: "Print the version of this suite and of the protocol",
   words: [],
@@ -34,7 +34,7 @@ const versionCommand: Command = {
   },
 }
 
-/** Every command of the tool by name, in the order of the help. The manual pages use it too. */
+/** All commands of `cni` by name, in the order of the help. The manual pages use them too. */
 export const commands: Readonly<Record<string, Command>> = {
   add,
   check,
@@ -66,7 +66,7 @@ export const commands: Readonly<Record<string, Command>> = {
   version: versionCommand,
 }
 
-/** The groups of commands with two words, by their first word. */
+/** Summaries for groups of commands whose names have two words, by the first word. */
 export const groups: Readonly<Record<string, string>> = {
   dhcp: "Show the leases of the dhcp daemon",
   recorder: "Switch the flight recorder on and off: one line for each call of a plugin",
@@ -88,7 +88,7 @@ export const cniTool: Tool = {
   ip netns delete demo`,
 }
 
-/** Runs one command line. Returns the exit code, as `runTool` does. Never throws. */
+/** Runs a command line of `cni`, and returns the exit code. Never throws. */
 export async function cni(args: readonly string[], terminal: Terminal): Promise<number> {
   if (args[0] !== INSIDE) return runTool(cniTool, args, terminal)
   terminal.stdout(JSON.stringify(await runInside(terminal)))

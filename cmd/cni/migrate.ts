@@ -37,7 +37,7 @@ import { isListening } from "../../tools/reconcile/mod.ts"
 import { fittedTable, type Screen } from "../../tools/screen.ts"
 import { type InstallPlace, installPlaces } from "./install-places.ts"
 
-/** `cni migrate` */
+/** The command `cni migrate`. */
 export const migrate: Command = {
   summary: "Switch a node with running pods from the Go plugins to these, and back",
   words: [],
@@ -83,7 +83,7 @@ Examples:
   },
 }
 
-/** The place and the files of the switch. */
+/** The directory of the switch, and the files that it changes. */
 interface Scene {
   readonly direction: Direction
   readonly place: InstallPlace
@@ -112,7 +112,7 @@ function sceneOf(direction: Direction, args: Arguments, terminal: Terminal): Sce
   return { direction, place, binDir, cacheDir, from: pluginsBeside(dirname(executablePath())), read }
 }
 
-/** Throws if records are unreadable, because they may belong to pods. */
+/** Throws if records are unreadable, because they may name pods. */
 function requireSeen({ unread, brokenRecords = [] }: Node): void {
   const hidden = unread.find(({ what }) => ["cache", "links", "rules", "leases"].includes(what))
   if (hidden)
@@ -131,7 +131,7 @@ function switchOf({ direction, place, binDir }: Scene, node: Node, files: readon
   return { direction, binDir, files, pods: podsOf(node), other: new OtherSuite(binDir, installed) }
 }
 
-/** The tables whose rules move to iptables. */
+/** Tables whose rules move to iptables. */
 const MOVES = / cni_(masquerade|hostports|firewall)$/
 
 function plan(scene: Scene, args: Arguments, terminal: Terminal): void {
@@ -153,7 +153,7 @@ async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise
     try {
       await statusNetwork({ ...runtimeOf(args, terminal), path: [scene.from, scene.binDir] }, network)
     } catch (error) {
-      // A pool without free addresses is not a reason: the Go plugins would have the same pool.
+      // An address pool without free addresses does not matter: the Go plugins use the same pool.
       if (isCniError(error) && error.code === Code.PluginNotAvailable) throw error
       terminal.stderr(`Warning: STATUS of network "${network.name}": ${messageOf(error)}\n`)
     }
@@ -183,7 +183,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
       details: first.failures.join("; "),
     })
   const files = restoreFiles(scene)
-  // An ADD that began earlier may have created rules since.
+  // An ADD that began earlier may have created rules since then.
   const second = moveToIptables(scene.read(), runs)
   const { removed, remaining: remains, failures } = sweep(scene.read())
   const failed = [...second.failures, ...failures]
@@ -194,7 +194,7 @@ function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   if (remains.length > 0) throw new Found(FOUND_FAULTS)
 }
 
-/** Throws code 5 if no files of another suite are kept or present. */
+/** Throws error code 5 if neither the directory nor the installer has files of another suite. */
 function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
@@ -204,7 +204,7 @@ function requireWayBack({ binDir, place }: Scene): void {
   })
 }
 
-/** Restores the files of the other suite, unless that is already done. */
+/** Restores the files of the other suite. Does nothing if they are already restored. */
 function restoreFiles({ place, binDir }: Scene): readonly Outcome[] {
   return exists(`${binDir}/.cni-install`) ? uninstall(place) : []
 }

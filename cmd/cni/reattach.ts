@@ -5,7 +5,7 @@ import { containerHelp, findContainer, readAttachments } from "../../tools/conta
 import { listOfNetworks, networksOf } from "../../tools/known-networks.ts"
 import { ipamOf, type NodeAttachment } from "../../tools/node/mod.ts"
 
-/** `cni reattach` */
+/** The command `cni reattach`. */
 export const reattach: Command = {
   summary: "Run DEL and ADD again with the same addresses: after a flush of rules, or when an interface was deleted",
   words: ["NETWORK|CONTAINER…"],
@@ -45,8 +45,8 @@ Examples:
 }
 
 /**
- * Returns the attachments of a network or a container, or for NETWORK/ID/IFNAME a single interface. Throws if none can
- * be attached again.
+ * Returns the attachments of a network or a container, or the one that NETWORK/ID/IFNAME names. Throws if none can be
+ * attached again.
  */
 function chosenBy(word: string, attachments: readonly NodeAttachment[], networks: readonly string[]): NodeAttachment[] {
   const found = networks.includes(word)
@@ -82,8 +82,8 @@ async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
 }
 
 /**
- * Returns the network for ADD, with a request for these addresses to host-local. The cache keeps the configuration
- * without them.
+ * Returns the network for ADD, with these addresses requested from host-local. The cache keeps the configuration
+ * without the request.
  */
 function withAddresses(network: Network, addresses: readonly string[]): Network {
   const ips = addresses.map((address) => address.split("/")[0] ?? "")

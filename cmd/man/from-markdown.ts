@@ -1,13 +1,13 @@
 import { cellsOf } from "../../tools/configuration/mod.ts"
 import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
 
-/** Converts a Markdown page to the body of a manual page. The caller writes the heading and the first paragraph. */
+/** Converts a Markdown page to the body of a manual page. The caller writes its heading and its first paragraph. */
 export function fromMarkdown(markdown: string): string {
   const blocks = blocksOf(markdown.split("\n"))
   return blocks.map(blockText).join("")
 }
 
-/** Splits lines into blocks: a paragraph, a list, a table, a heading, or fenced code. */
+/** Splits lines into blocks: paragraphs, lists, tables, headings, and fenced code. */
 function blocksOf(lines: readonly string[]): string[][] {
   const blocks: string[][] = []
   let block: string[] = []
@@ -45,7 +45,9 @@ function itemsOf(lines: readonly string[]): string[] {
   return items
 }
 
-/** Returns a table with its first column as terms. In a table of keys the default comes last. */
+/**
+ * Converts a table to terms with descriptions. The first column has the terms. In a table of keys, the default is last.
+ */
 function tableText([heads = "", , ...rows]: readonly string[]): string {
   const names = cellsOf(heads)
   return rows

@@ -10,12 +10,12 @@ const pages = manualPages()
 
 const tools = [cniTool, agentTool]
 
-/** Each command's page, the command, and its tool. */
+/** The manual page of each command, with the command and its tool. */
 const own = tools.flatMap(({ name: tool, commands }) =>
   Object.entries(commands).map(([name, command]) => [`${tool}-${name.replaceAll(" ", "-")}`, command, tool] as const),
 )
 
-/** The text of a page without its markup. */
+/** Returns the text of a page without markup. */
 function wordsOf(page: string): string {
   return page
     .replace(/\\f[BR]/g, "")

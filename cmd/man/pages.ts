@@ -10,7 +10,7 @@ import { header, heading, literal, paragraph, term } from "./roff.ts"
 
 const source = `cni-plugins ${version}`
 
-/** Returns every manual page by its path below the manual directory: "man1/cni.1". Uses the tables of the help. */
+/** Returns all manual pages by path below the manual directory: "man1/cni.1". The help's tables are their source. */
 export function manualPages(): Record<string, string> {
   const plugins = suite.map((row) => [`man8/cni-${row.plugin.name}.8`, pluginPage(row)])
   return { ...toolPages(cniTool, cniText), ...toolPages(agentTool, agentText), ...Object.fromEntries(plugins) }
@@ -23,12 +23,12 @@ function toolPages(tool: Tool, text: ToolText): Record<string, string> {
   return { [`man1/${tool.name}.1`]: toolPage(tool, text), ...Object.fromEntries(commands) }
 }
 
-/** Returns "cni-ipam-ls" for "ipam ls". */
+/** Returns the name of a command's page: "cni-ipam-ls" for "ipam ls". */
 function pageOf(tool: Tool, command: string): string {
   return `${tool.name}-${command.replaceAll(" ", "-")}`
 }
 
-/** The text of a tool's page in addition to its commands. */
+/** The text of a tool's page other than its commands. */
 interface ToolText {
   readonly name: string
   readonly description: string
@@ -116,7 +116,7 @@ function commandPage(tool: Tool, name: string, { summary, words, flags, help }: 
   ].join("")
 }
 
-/** Returns a command's help. Indented lines stay unchanged. */
+/** Converts a command's help. Indented lines stay unchanged. */
 function helpText(help: string): string {
   const parts = help.split("\n").reduce<{ text: string; isLiteral: boolean }[]>((found, line) => {
     const isLiteral = line.startsWith("  ")
@@ -161,7 +161,7 @@ function seeAlso(pages: readonly string[]): string {
   return `${heading("See also")}${names.join(",\n")}\n`
 }
 
-/** Returns "attach a container" for "Attach a container". "DEL …" stays unchanged. */
+/** Returns a summary with a lower-case first letter: "attach a container". "DEL …" stays unchanged. */
 function lowerFirst(text: string): string {
   return /^[A-Z][a-z]/.test(text) ? `${text[0]?.toLowerCase()}${text.slice(1)}` : text
 }

@@ -1,6 +1,6 @@
-/** Text for man(7), read by groff and mandoc. Lines of it end in a newline. */
+/** Text for man(7), which groff and mandoc read. Each line ends with a newline. */
 
-/** Returns the first line of a page: `.TH CNI 1 "" "cni-plugins 0.1.0" …`. */
+/** Returns the first line of a manual page: `.TH CNI 1 "" "cni-plugins 0.1.0" …`. */
 export function header(name: string, section: number, source: string, manual: string): string {
   return `.TH ${quoted(name.toUpperCase())} ${section} "" ${quoted(source)} ${quoted(manual)}\n`
 }
@@ -13,17 +13,17 @@ export function subheading(text: string): string {
   return `.SS ${quoted(text)}\n`
 }
 
-/** Returns a term with its indented description below. Both are one line of Markdown. */
+/** Returns a term, and its indented description in the next line. Both arguments are a line of Markdown. */
 export function term(words: string, meaning: string): string {
   return `.TP\n${inline(words)}\n${inline(meaning)}\n`
 }
 
-/** Returns a paragraph of Markdown of one or several lines. */
+/** Converts a paragraph of Markdown. */
 export function paragraph(text: string): string {
   return `.PP\n${inline(text.replace(/\s*\n\s*/g, " "))}\n`
 }
 
-/** Returns text unchanged, with its own line breaks. */
+/** Returns text whose line breaks stay unchanged. */
 export function literal(text: string): string {
   const lines = text.split("\n").map((line) => guarded(escaped(line)))
   return `.PP\n.RS 4\n.nf\n${lines.join("\n")}\n.fi\n.RE\n`
@@ -33,7 +33,7 @@ export function bullet(text: string): string {
   return `.IP \\(bu 2\n${inline(text)}\n`
 }
 
-/** Converts Markdown within a line: code and strong text become bold, links become their text. */
+/** Converts inline Markdown: code and strong text become bold, and links become their text. */
 export function inline(markdown: string): string {
   const parts = markdown
     .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -47,7 +47,7 @@ export function inline(markdown: string): string {
   return guarded(text.join(""))
 }
 
-/** Escapes a line that begins with a control character, which would be a request. */
+/** Escapes a line that begins with a control character, because man(7) would read it as a request. */
 function guarded(line: string): string {
   return /^[.']/.test(line) ? `\\&${line}` : line
 }

@@ -189,7 +189,7 @@ export function familiesWithoutMain(rules: readonly Rule[]): Family[] {
   return families.filter((family) => !rules.some((rule) => rule.family === family && rule.table === RT_TABLE_MAIN))
 }
 
-/** Whether a rule is one of the default rules of every namespace. */
+/** Reports whether a rule is one of the default rules of every namespace. */
 export function isUsual({ priority = 0, table, src, dst, inputInterface, outputInterface, mark }: Rule): boolean {
   return usual.get(priority) === table && !src && !dst && !inputInterface && !outputInterface && !mark
 }
