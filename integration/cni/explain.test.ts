@@ -6,7 +6,7 @@ const tool = join(builtPlugins, "../cni")
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/30" }]] }
 const bridge = { type: "bridge", bridge: "br-explain", isGateway: true, ipam }
 
-/** Networks whose ADD fails, with the explanation. */
+/** Networks for which ADD fails, with the expected explanation. */
 const faults: readonly (readonly [string, object, RegExp, string])[] = [
   ["a plugin that is not installed", { type: "calico" }, /not in the runtime's directories of plugins/, "cni lint"],
   [

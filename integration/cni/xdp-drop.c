@@ -1,4 +1,7 @@
-/* Attaches an XDP program that drops all to an interface, as `ip link set dev IF xdpgeneric obj …` would: xdp-drop IF */
+/*
+ * Attaches an XDP program that drops all packets to an interface, like `ip link set dev IF xdpgeneric obj …`: xdp-drop
+ * IF
+ */
 #include <err.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>

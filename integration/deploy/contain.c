@@ -1,5 +1,7 @@
-/* Runs a program as a container runtime does: contain ROOT CAPABILITIES NO_NEW_PRIVS PROGRAM [ARGUMENT…]. CAPABILITIES is a mask in
- * hexadecimal digits. */
+/*
+ * Runs a program like a container runtime: contain ROOT CAPABILITIES NO_NEW_PRIVS PROGRAM [ARGUMENT…]. CAPABILITIES is
+ * a hexadecimal mask.
+ */
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>

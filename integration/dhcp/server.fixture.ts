@@ -1,11 +1,12 @@
 /**
- * A DHCP server that does what those of Debian do not, on `eth0` of its namespace. Prints a line for each packet that it has answered.
+ * A DHCP server on `eth0` of its namespace that behaves as Debian's servers do not. Prints a line for each packet that
+ * it has answered.
  *
- *   bun server.fixture.ts hostile FRAMES   sends many frames that are wrong, or nearly right, before the right one: 10.1.2.77
- *   bun server.fixture.ts moving           leases 10.1.2.77 for four seconds, and renews that as 10.1.2.78
- *   bun server.fixture.ts giant            answers 10.1.2.66 with 1,700 routes in a frame of 8.5 KB, and then 10.1.2.77
+ *   bun server.fixture.ts hostile FRAMES   sends many wrong or nearly right frames before the right one with 10.1.2.77
+ *   bun server.fixture.ts moving           leases 10.1.2.77 for four seconds, and renews it as 10.1.2.78
+ *   bun server.fixture.ts giant            answers with 10.1.2.66 and 1,700 routes in a frame of 8.5 KB, then with 10.1.2.77
  *   bun server.fixture.ts refusing         leases 10.1.2.77 for four seconds, refuses to renew it, and then leases it with
- *                                          an MTU and a route that no kernel takes
+ *                                          an MTU and a route that every kernel refuses
  */
 import { writeSync } from "node:fs"
 import { answer4, config4, createClient, readSent } from "../../ipam/dhcp/protocol/testing/link.ts"

@@ -51,7 +51,7 @@ const older = {
   ips: full.ips.map((ip) => ({ ...ip, version: ip.address.includes(":") ? "6" : "4" })),
 }
 
-/** The plugins that some configuration makes do nothing, with the keys for it. */
+/** The plugins that do nothing with some configuration, and the keys of that configuration. */
 const idle = [
   { plugin: "loopback", keys: {} },
   { plugin: "portmap", keys: { runtimeConfig: { portMappings: [] } } },

@@ -130,7 +130,7 @@ function isFile(change: Change, { plugin, role }: Stage): boolean {
   return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
-/** Reports whether a change is the setting that portmap no longer recognizes as its own, or the guard of it. */
+/** Reports whether a change is the setting that portmap no longer recognizes as its own, or its guard. */
 function isLocalnet(change: Change): boolean {
   return change.line.includes("br-lab/route_localnet") || isLocalnetGuard(change)
 }

@@ -1,5 +1,6 @@
 /*
- * host/memory.c in a build for tests: the environment tells which allocation fails, FAIL_ALLOCATION=7, or 7+ with all after it.
+ * Replaces host/memory.c in a build for tests. FAIL_ALLOCATION=7 in the environment makes the seventh allocation fail,
+ * and FAIL_ALLOCATION=7+ also all later ones.
  */
 #include <stdbool.h>
 #include <stdlib.h>

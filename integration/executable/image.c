@@ -1,10 +1,11 @@
 /*
- * image MADE.js USED.js ROUNDS FAIL: the engine in one process with an image, or without. MADE.js is evaluated, its heap becomes an
- * image whose headers are poisoned, and USED.js is evaluated so many times, each followed by a cycle collection. Prints what USED.js
- * says each time, and how many blocks are alive. Dies when a header of the image was written.
+ * image MADE.js USED.js ROUNDS FAIL: runs the engine with an image or without. It evaluates MADE.js and turns the heap
+ * into an image. Then it evaluates USED.js in each round, followed by a cycle collection. Prints the output of USED.js
+ * in each round, and the number of allocated blocks. The headers in the image are poisoned, so a write to one of them
+ * aborts the program.
  *
- * ROUNDS 0 makes no image and runs two rounds. FAIL n: the n-th allocation of each round fails; 0: none. Exit code 9: it failed
- * and the script ended in an exception.
+ * ROUNDS 0 makes no image and runs two rounds. FAIL n makes the n-th allocation of each round fail, and FAIL 0 none.
+ * Exit code 9: an allocation failed and the script ended with an exception.
  */
 #include <malloc.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@
 #define ROOM ((size_t)64 << 20)
 #define POISON 0x5eed5eed
 
-/* While the image is made all blocks come from `room`, one after the other; each has its size before it. */
+/* While the image is made, all blocks are allocated one after the other in `room`. Each has its size in front of it. */
 static char *room, *position;
 static bool sealed;
 static long left_until_failure = -1;
@@ -58,7 +59,7 @@ static void *reallocate(void *opaque, void *block, size_t size) {
     return larger ? memcpy(larger, block, had < size ? had : size) : NULL;
 }
 
-/* Calls `look` with the header of each block of the image, used or free. */
+/* Calls `look` for the header of each block in the image, whether used or free. */
 static void each_header(JSRuntime *runtime, void (*look)(JSMallocBlockHeader *)) {
     for (char *at = room; at < position;) {
         size_t size = *(size_t *)(void *)at;
@@ -77,7 +78,9 @@ static void require_poison(JSMallocBlockHeader *header) {
     abort();
 }
 
-/* Both lists of objects are whole, and none of the image is in the one that is searched for cycles. */
+/*
+ * Checks that both lists of objects are intact, and that the list for cycle collection contains no object of the image.
+ */
 static void require_lists(JSContext *context) {
     struct list_head *start[] = {&JS_GetRuntime(context)->gc_obj_list, &JS_VALUE_GET_OBJ(context->global_obj)->header.link};
     for (int which = 0; which < 2; which++) {

@@ -1,16 +1,16 @@
 /*
- * launcher [OPTION...] PROGRAM [ARGUMENT...]: runs a program under limits that Debian's tools do not set.
+ * launcher [OPTION...] PROGRAM [ARGUMENT...]: runs a program under limits that Debian's tools cannot set.
  *
- *   -m   PR_SET_MDWE: memory that can be written never becomes executable, prctl(2)
- *   -s   a seccomp filter: any system call that is not in CALLS, which the build defines, kills the program
- *   -v   no vdso: the program reads clocks by system calls, as with clock sources that the kernel cannot lend it
- *   -e   NAME=ERRNO: this system call fails with this error, seccomp; once for each
- *   -n   PROTOCOL: a netlink socket of this protocol is refused with EACCES, as a security module would
- *   -b   SOURCE=TARGET: an empty root file system but for these bind mounts; once for each
- *   -r   PATH: what is below is read-only; once for each
- *   -t   PATH: an empty directory that holds no programs, in the place of this one; once for each
+ *   -m   PR_SET_MDWE: writable memory can never become executable, prctl(2)
+ *   -s   a seccomp filter: a system call that is not in CALLS, which the build defines, kills the program
+ *   -v   no vdso: each reading of a clock is a system call, as with clock sources that programs cannot read directly
+ *   -e   NAME=ERRNO: this system call fails with this error, by seccomp; may be repeated
+ *   -n   PROTOCOL: netlink sockets of this protocol are refused with EACCES, as by a security module
+ *   -b   SOURCE=TARGET: the root file system is empty except for these bind mounts; may be repeated
+ *   -r   PATH: this directory is read-only; may be repeated
+ *   -t   PATH: this directory is empty, and no program in it can be executed; may be repeated
  *   -c   FD: this descriptor is closed; -f FD: it leads to a full disk
- *   -g   FILE: the program's number is written there: cgroup.procs
+ *   -g   FILE: the program's process ID is written to this file, such as cgroup.procs
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -73,7 +73,7 @@ static void filter_calls(void) {
 #define UNLESS(value, skipped) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skipped)
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, action)
 
-/* "NAME=ERRNO" */
+/* Makes a system call fail: "NAME=ERRNO". */
 static void refuse_call(char *pair) {
     char *error = strchr(pair, '=');
     if (!error) exit(2);
@@ -110,7 +110,7 @@ static void make_read_only(const char *path) {
     must(mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL), path);
 }
 
-/* "SOURCE=TARGET": a directory of the new root that is one of the old. */
+/* Mounts a directory of the old root in the new root: "SOURCE=TARGET". */
 static void bind_directory(char *pair) {
     char *target = strchr(pair, '='), path[4096];
     if (!target) exit(2);
@@ -124,7 +124,7 @@ static void bind_directory(char *pair) {
     must(mount(pair, path, NULL, MS_BIND | MS_REC, NULL), pair);
 }
 
-/* Becomes the parent of what runs from here on, tells it at its execve(2) of no vdso, getauxval(3), and ends as it does. */
+/* Becomes the parent of the program. Hides the vdso from it at execve(2), getauxval(3), and ends with its exit code. */
 static void hide_vdso(void) {
     pid_t child = fork();
     must(child, "fork");
@@ -138,7 +138,10 @@ static void hide_vdso(void) {
     must(waitpid(child, &status, 0), "waitpid");
     if (WIFSTOPPED(status)) {
         must((int)ptrace(PTRACE_GETREGS, child, NULL, &registers), "PTRACE_GETREGS");
-        /* The stack has the number of arguments, the arguments, NULL, the environment, NULL, and pairs of kind and value. */
+        /*
+         * The stack contains the number of arguments, the arguments, NULL, the environment, NULL, and pairs of type and
+         * value.
+         */
         char *at = (char *)registers.rsp + sizeof(long);
         for (int lists = 0; lists < 2; at += sizeof(long))
             if (ptrace(PTRACE_PEEKDATA, child, at, NULL) == 0) lists++;
@@ -152,7 +155,10 @@ static void hide_vdso(void) {
 
 static const char letters[] = "+msve:n:b:r:t:c:f:g:";
 
-/* Each option's part of a step: what needs the old root, the file systems, what the program must not notice, the filters. */
+/*
+ * Runs the part of an option in a step. The steps are: options that need the old root, file systems, options that the
+ * program must not notice, filters.
+ */
 static void take(int step, int option, char *value) {
     if (step == 0) {
         if (option == 'g') write_number(value);

@@ -1,13 +1,13 @@
 /*
- * between: runs a program, and does something between its system calls, while it stands still.
+ * between: runs a program, and acts between its system calls while the program is stopped.
  *
- *   between N run COMMAND -- PROGRAM...        before the N-th call, once: a command of the shell
- *   between SEED links A B -- PROGRAM...       before each call, by chance: the two names change places
- *   between SEED mounts PATH A B -- PROGRAM... before each call, by chance: the other one of A and B is mounted on PATH
- *   between SEED process A B -- PROGRAM...     before each call, by chance: a process goes to the other one of two network
- *                                              namespaces; the program's CNI_NETNS is that of the process
+ *   between N run COMMAND -- PROGRAM...         before the N-th call: runs a shell command
+ *   between SEED links A B -- PROGRAM...        before random calls: exchanges the names A and B
+ *   between SEED mounts PATH A B -- PROGRAM...  before random calls: mounts A or B on PATH, in turn
+ *   between SEED process A B -- PROGRAM...      before random calls: moves a process to network namespace A or B, in turn;
+ *                                               the program's CNI_NETNS is the namespace of that process
  *
- * Exits as the program does, and 64 higher when the program ended before its N-th call.
+ * Exits like the program, with 64 added if the program ended before its N-th call.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -31,7 +31,10 @@ static bool by_chance(void) {
 
 static int orders[2], replies[2];
 
-/* The process that goes to and fro: one byte says where to, one that it is there. */
+/*
+ * Runs in the process that moves between namespaces. It reads a byte that names the namespace, and answers with a byte
+ * when it is there.
+ */
 static void wander(char **places) {
     char byte;
     while (read(orders[0], &byte, 1) == 1) {
@@ -61,7 +64,9 @@ static pid_t start_wanderer(char **places) {
     return wanderer;
 }
 
-/* What is done, with which words; at the one call or, 0, at any by chance; and whether it has been done. */
+/*
+ * The kind of action and its arguments; the number of the call, or 0 for random calls; and whether the action has run.
+ */
 static const char *how;
 static char **words;
 static long at, calls;

@@ -28,7 +28,7 @@ export interface Chain {
   readonly iptables?: IptablesKind
 }
 
-/** The place of all attachments in this file. */
+/** The network and the port of all attachments in this file. */
 const place = { network: "lab", port: 8080 } as const
 
 /**

@@ -1,4 +1,4 @@
-/* Of fault-at.c: what becomes of the messages of netlink, in `datagram`. */
+/* The part of fault-at.c that changes netlink messages, in `datagram`. */
 /* Calls f(message, with) for each message of the datagram. */
 static void each_message(size_t length, void (*f)(struct nlmsghdr *, struct socket *), struct socket *with) {
     for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
@@ -14,13 +14,16 @@ static void note_sequence(struct nlmsghdr *message, struct socket *socket) {
     socket->last = message->nlmsg_seq;
 }
 
-/* Gives a request a type that no kernel has; the first and the last message of a batch of nf_tables stay. */
+/*
+ * Replaces the type of a request by one that no kernel knows. Keeps the first and the last message of an nf_tables
+ * batch.
+ */
 static void spoil(struct nlmsghdr *message, struct socket *socket) {
     if (!socket->filter) message->nlmsg_type = 0x3fff;
     else if (message->nlmsg_type >= 0x100) message->nlmsg_type |= 0xff;
 }
 
-/* Puts the error in the place of what the kernel said. */
+/* Replaces the kernel's answer by the error. */
 static void refuse(struct nlmsghdr *message, struct socket *socket) {
     struct nlmsgerr *answer = NLMSG_DATA(message);
     if (message->nlmsg_type != NLMSG_ERROR || message->nlmsg_seq < socket->first || message->nlmsg_seq > socket->last) return;
@@ -37,7 +40,7 @@ static void renumber(struct nlmsghdr *message, struct socket *socket) {
     message->nlmsg_seq += 1000;
 }
 
-/* What an answer becomes at the end of a recvfrom(2), in the buffer of the program and in its length. */
+/* Changes an answer at the end of recvfrom(2): the content of the program's buffer, and its length. */
 static void tamper(registers *regs, struct socket *socket, struct fault *fault) {
     size_t room = regs->rdx < DATAGRAM_MAX ? regs->rdx : DATAGRAM_MAX, length = regs->rax;
     if (copy_in(regs->rsi, datagram, length < room ? length : room) == 0) return;

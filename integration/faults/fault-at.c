@@ -1,21 +1,22 @@
 /*
- * fault-at LOG FAULT[,FAULT] PROGRAM ...: runs a program and has some of its system calls fail, or answers of netlink
- * changed. x86-64. LOG gets a line for each fault that happened; for the fault "list", one for each call: its number,
- * its count for this number, its subject, and a path or the type of a message. Exits as the program does.
+ * fault-at LOG FAULT[,FAULT] PROGRAM ...: runs a program, and makes some of its system calls fail or changes answers of
+ * netlink. x86-64. Writes a line to LOG for each fault that occurred. For the fault "list" it writes a line for each
+ * call: its number, its count among calls with this number, its kind, and a path or a message type. Exits like the
+ * program.
  *
- *   fail:NR:K:E     the K-th call of number NR is not done and fails with error E; close(2) is done, as the kernel has it
- *   always:NR:K:E   and all later ones of this number too, but for those on stdin, stdout and stderr
- *   disk:NR:K:E     and from then on all calls by which files grow or are made: the disk is full
+ *   fail:NR:K:E     the K-th call with number NR is not executed and fails with error E; close(2) is executed, as in the kernel
+ *   always:NR:K:E   also all later calls with this number, except those on stdin, stdout and stderr
+ *   disk:NR:K:E     also all later calls that create or extend files: the disk is full
  *   then:J:E        after another fault, the J-th call that changes something fails with E
  *
- * and of netlink, K being the number of the sendto(2) or recvfrom(2) (without MSG_PEEK):
+ * Faults of netlink, where K is the index of the sendto(2) or recvfrom(2) (without MSG_PEEK):
  *
- *   refuse:44:K:E   the kernel does not do this request, and answers with error E
- *   lie:44:K:E      it does, and answers with E
- *   lose:44:K       it does, and the answer is lost: ENOBUFS, as when the kernel has no memory for it
- *   never:44:K      it gets none and does not answer: EAGAIN for a caller that does not wait, else the wait does not end
- *   changed:45:K    the answer is one of a list that changed in the meantime (NLM_F_DUMP_INTR); changing: this and all later ones
- *   short:45:K      half of the answer, cut within a message; twice: it comes again; stray: one with another sequence number comes first
+ *   refuse:44:K:E   the kernel does not execute this request, and answers with error E
+ *   lie:44:K:E      the kernel executes it, and answers with error E
+ *   lose:44:K       the kernel executes it, and the answer is lost: ENOBUFS, as if the kernel had no memory for it
+ *   never:44:K      the kernel does not get the request: EAGAIN for a caller that does not wait, otherwise an endless wait
+ *   changed:45:K    the answer is part of a dump that changed meanwhile (NLM_F_DUMP_INTR); changing: also all later answers
+ *   short:45:K      half of the answer, cut within a message; twice: it arrives again; stray: another sequence number precedes it
  */
 #define _GNU_SOURCE /* process_vm_readv */
 #include <fcntl.h>
@@ -38,7 +39,10 @@
 typedef struct user_regs_struct registers;
 
 static struct fault { char kind[16]; long number, nth, error; bool fired; } faults[FAULTS_MAX];
-/* A netlink socket, whether it is of the packet filter, and what becomes of the answer to its last request, whose messages are first to last. */
+/*
+ * A netlink socket: whether it is a netfilter socket, the fault for the answer to its last request, and the sequence
+ * numbers of the first and last message of that request.
+ */
 static struct socket { bool netlink, filter; struct fault *fate; uint32_t first, last; } sockets[FDS_MAX];
 static bool in_memory[FDS_MAX]; /* a file of /proc or /sys, which no disk is full for */
 static long counts[CALLS_MAX], changes;
@@ -47,7 +51,7 @@ static bool any_fired;
 static FILE *log_file;
 static uint8_t datagram[DATAGRAM_MAX];
 
-/* As many of the bytes as there are: a page, at least, is there or not as a whole. */
+/* Copies bytes of the program, as many as are mapped. Each page is mapped as a whole or not at all. */
 static size_t copy_in(uint64_t address, void *bytes, size_t length) {
     size_t first = 4096 - address % 4096;
     struct iovec here = {bytes, length}, there[2] = {{(void *)address, length < first ? length : first}, {(void *)(address + first), 0}};
@@ -71,7 +75,7 @@ static void fire(struct fault *fault, const registers *at) {
 
 #include "fault-at-netlink.h"
 
-/* Whether the file of an open(2) is there, as the program sees it. */
+/* Reports whether the program's file of an open(2) exists. */
 static bool is_there(const registers *regs) {
     char path[PATH_MAX + 32];
     int length = snprintf(path, sizeof path, "/proc/%d/root", traced);
@@ -79,7 +83,7 @@ static bool is_there(const registers *regs) {
     return access(path, F_OK) == 0;
 }
 
-/* Whether it is one of the calls by which files grow or are made. */
+/* Reports whether a call creates or extends a file. */
 static bool fills_disk(const registers *regs) {
     switch (regs->orig_rax) {
     case SYS_write: case SYS_pwrite64: case SYS_fsync: return regs->rdi > 2 && regs->rdi < FDS_MAX && !in_memory[regs->rdi];
@@ -97,7 +101,7 @@ static bool changes_something(const registers *regs) {
     return fills_disk(regs);
 }
 
-/* What a call is about, for the list. */
+/* Returns the subject of a call for the list. */
 static const char *subject(const registers *regs, char *text, size_t size) {
     uint64_t path = 0, number = regs->orig_rax;
     if (number == SYS_openat || number == SYS_mkdirat || number == SYS_readlinkat || number == SYS_statx) path = regs->rsi;
@@ -129,7 +133,7 @@ static const char *sort_of(const registers *regs) {
     return moves && fd < 3 ? "standard" : "-";
 }
 
-/* At the beginning of a call: returns the fault that this call meets, if any. `nth` counts the calls of this number. */
+/* Returns the fault for a call at its beginning, if any. `nth` counts the calls with this number. */
 static struct fault *meets(const registers *regs, long nth) {
     struct fault *met = NULL;
     changes += any_fired && changes_something(regs);
@@ -149,7 +153,7 @@ static bool is_refusal(const struct fault *fault) {
     return is(fault, "fail") || is(fault, "always") || is(fault, "disk") || is(fault, "then");
 }
 
-/* The call that is under way, and what it meets. */
+/* The present call and its fault. */
 static struct under_way { registers at; struct fault *fault; struct socket *socket; long answer; bool skipped; } now;
 
 static void set_registers(registers *regs) {
@@ -163,7 +167,7 @@ static void skip(registers *regs, long answer) {
     set_registers(regs);
 }
 
-/* A request on a netlink socket: what becomes of it, and of its answer. */
+/* Handles a request on a netlink socket: applies its fault, and records the fault of its answer. */
 static void enter_request(registers *regs, struct socket *socket, struct fault *fault) {
     size_t length = copy_in(regs->rsi, datagram, regs->rdx < DATAGRAM_MAX ? regs->rdx : DATAGRAM_MAX);
     socket->fate = fault;

@@ -1,6 +1,7 @@
 /*
- * kill-at before|after N PROGRAM: runs a program and kills it with SIGKILL at its N-th system call, before the kernel does it
- * or when it is done. Exits with 137 then, and as the program when that ended by itself; stderr ends with the line "N calls" then.
+ * kill-at before|after N PROGRAM: runs a program and kills it with SIGKILL at its N-th system call, before or after the
+ * kernel executes the call. Then it exits with 137. If the program ends first, it exits like the program, and stderr
+ * ends with the line "N calls".
  */
 #include <string.h>
 

@@ -122,7 +122,7 @@ const errors: Readonly<Record<string, readonly string[]>> = {
   statx: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   statfs: ["EIO", "EACCES", "ENOMEM", "EINTR"],
   pidfd_open: ["EMFILE", "ENOMEM"],
-  // Calls that cannot fail, or whose errors nothing reads.
+  // Calls that cannot fail, and calls of which no program checks the error.
   arch_prctl: [],
   set_tid_address: [],
   exit_group: [],

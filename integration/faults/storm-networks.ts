@@ -147,7 +147,7 @@ export function deviceOf(container: number): string {
   return `dev${container}`
 }
 
-/** Reports whether a network has what the container needs, such as a free device. */
+/** Reports whether a network has everything that the container needs, such as a free device. */
 export function mayJoin({ name }: StormNetwork, container: number): boolean {
   return name !== "zeta" || container < deviceCount
 }

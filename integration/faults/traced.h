@@ -1,6 +1,6 @@
 /*
- * Runs a program under ptrace(2) and stands by, while it stands still, at the beginning and the end of each of its system calls.
- * Programs that it starts are not looked at, and live on when it is killed.
+ * Runs a program under ptrace(2), and calls a function at the beginning and end of each of its system calls, while the
+ * program is stopped. Programs that it starts are not traced, and continue when it is killed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ static void must(bool done, const char *what) {
     exit(2);
 }
 
-/* Returns how it ended, as waitpid(2) does. `stop` may kill it. */
+/* Returns the status of waitpid(2). `stop` may kill the program. */
 static int trace(char **command, void (*stop)(bool entering)) {
     traced = fork();
     must(traced != -1, "fork");
@@ -52,7 +52,7 @@ static int trace(char **command, void (*stop)(bool entering)) {
     }
 }
 
-/* The exit code of a shell for it. */
+/* Returns the exit code that a shell would report. */
 static int exit_code(int status) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Removes the namespaces of a test process that ended without doing so: killed, interrupted, or at its time limit. The first HostNamespace
-# of a process starts one, outside of its session. $1 is the process, $2 the prefix of its namespaces' names. A keeper may be killed
-# as well: each one begins with the namespaces of all test processes that no longer live.
-# Programs in C: it waits beside each test file, and in virtual machines, where a call costs a hundred times as much.
+# Removes the namespaces of a test process that could not do so itself because it was killed, was interrupted, or reached its time
+# limit. The first HostNamespace of a process starts a keeper in its own session. $1 is the process ID, and $2 the prefix of its
+# namespaces' names. A keeper may be killed too, so each one first removes the namespaces of all test processes that have ended.
+# It is a shell script that runs C programs, because it waits beside each test file, also in emulated machines, which are slow.
 remove() {
   for file in "/run/netns/$1"*; do
     [ -e "$file" ] || continue

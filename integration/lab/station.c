@@ -1,18 +1,20 @@
 /*
- * Runs programs and tells what they took. It is small, since a program's peak memory begins with that of its parent.
+ * Runs programs and measures their resources. It is small, because a program's peak memory begins with that of its
+ * parent.
  *
- * A request is a line with its length in bytes, then texts that each end with NUL:
+ * A request is a line with its length in bytes, and then texts that each end with NUL:
  *
- *     how many chains at a time, how many chains, and for each chain: how many steps, and for each step:
- *     "1" to have the executable read from the disk anew, the number of arguments, the arguments, the number of variables,
- *     the variables, the input up to a place, "1" where the output of the step before goes there, the input from there on
+ *     the number of concurrent chains, the number of chains, and for each chain: the number of jobs, and for each job:
+ *     "1" to drop the executable from the page cache, the number of arguments, the arguments, the number of variables,
+ *     the variables, the first part of the input, "1" to insert the output of the previous job, the rest of the input
  *
- * Steps of a chain follow one another; a chain ends with its first failure. The answer is a line with its length, then texts:
+ * The jobs of a chain run in sequence. A chain ends with its first failure. The answer is a line with its length, and
+ * then texts:
  *
- *     ns of all; for each step: ns, CPU us, peak memory in KB, page faults, exit code (256 + the signal, -1: not run),
+ *     ns of all; for each job: ns, CPU us, peak memory in KB, page faults, exit code (256 + the signal, -1: not run),
  *     stdout, stderr
  *
- * CPU time, memory and faults include those of the program's own children.
+ * CPU time, memory and page faults include those of the program's own children.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -86,7 +88,7 @@ static char **next_texts(int *used) {
     return texts;
 }
 
-/* Drops the executable's pages from the page cache; no other process may be running it. */
+/* Drops the executable's pages from the page cache. No other process may be running it. */
 static void forget(const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     must(fd >= 0 && fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0, path);

@@ -98,7 +98,7 @@ export function nestedIpam(name: keyof typeof nested) {
 
 /**
  * Checks which source addresses the containers of both networks see. The large network's container is outside the small
- * network, so it sees the host's address. The small network's container sees the other's own address.
+ * network, so it sees the host's address. The small network's container sees the real address.
  */
 export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
   for (const { from, to, address, seen } of [

@@ -1,4 +1,5 @@
-// A runtime on Go's libcni: go-runtime COMMAND CONFLIST CONTAINERID NETNS, with CNI_PATH and CACHE_DIR. Prints results as JSON.
+// A runtime that uses Go's libcni: go-runtime COMMAND CONFLIST CONTAINERID NETNS, with CNI_PATH and CACHE_DIR. Prints
+// results as JSON.
 package main
 
 import (

@@ -1,6 +1,7 @@
-// Begins a new flow each millisecond, and counts those that are answered: each takes its way through all rules. A TCP connection is
-// answered when it is there before its first packet is sent again. Each has the source port of its millisecond, so that no flow of the
-// minute before, which the kernel may track still, has the same. Ends at end of stdin, waits a second for what is on its way, and prints JSON.
+// Starts a new flow every millisecond, and counts those that are answered. Each new flow passes all rules. A TCP
+// connection counts as answered if it is established before the kernel repeats its first packet. The source port is
+// that of the millisecond, so that it differs from all flows of the last minute, which the kernel may still track. At
+// the end of stdin, waits a second for answers and prints JSON.
 //
 //   flows udp|tcp ADDRESS PORT
 #include <arpa/inet.h>
@@ -41,7 +42,7 @@ static int send_one(const union address *to, int watch, uint32_t number, double 
   struct linger at_once = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   union address own = {.any = {.sa_family = to->any.sa_family}};
-  own.in.sin_port = htons((uint16_t)(FIRST_PORT + (uint64_t)due_ms % PORTS)); // where sockaddr_in6 has its port
+  own.in.sin_port = htons((uint16_t)(FIRST_PORT + (uint64_t)due_ms % PORTS)); // sockaddr_in6 has its port at the same offset
   socklen_t size = to->any.sa_family == AF_INET ? sizeof to->in : sizeof to->in6;
   sent_at[number] = now_ms();
   if (bind(fd, &own.any, size) != 0 || (connect(fd, &to->any, size) != 0 && errno != EINPROGRESS)) {
@@ -50,7 +51,7 @@ static int send_one(const union address *to, int watch, uint32_t number, double 
   }
   struct epoll_event event = {.events = is_tcp ? EPOLLOUT : EPOLLIN, .data = {.u32 = number}};
   epoll_ctl(watch, EPOLL_CTL_ADD, fd, &event);
-  if (!is_tcp) (void)!send(fd, "flow", 4, MSG_NOSIGNAL); // what is refused is not answered
+  if (!is_tcp) (void)!send(fd, "flow", 4, MSG_NOSIGNAL); // a refused packet is not answered
   return fd;
 }
 
@@ -68,7 +69,7 @@ static void receive(int watch, int timeout_ms) {
   for (int at = 0; at < count; at++) {
     uint32_t number = events[at].data.u32;
     answered[number] = (char)is_answered(sockets[number], number);
-    close(sockets[number]); // an answer, or the message that there is none
+    close(sockets[number]); // an answer or an ICMP error
     sockets[number] = -1;
   }
 }
@@ -95,7 +96,7 @@ int main(int argc, char **argv) {
       receive(watch, (int)left + 1);
       continue;
     }
-    if (left < -100) next = now_ms(); // it was held up itself: those are not losses
+    if (left < -100) next = now_ms(); // this program was delayed, so these flows are not lost
     next += 1;
     if (count >= OPEN && sockets[count - OPEN] >= 0) close(sockets[count - OPEN]);
     sockets[count] = send_one(&to, watch, count, next);

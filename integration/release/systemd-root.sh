@@ -1,9 +1,9 @@
 #!/bin/sh
-# Starts systemd as process 1 of namespaces and of a control group of its own, on this machine's root file system with memory above it.
+# Starts systemd as process 1 of new namespaces and a new cgroup. Its root is this machine's file system with an overlay in memory.
 #
 #   unshare --mount sh systemd-root.sh DIRECTORY DIST UNITS
 #
-# DIRECTORY has scene.sh, which runs once systemd is there; what it says goes to DIRECTORY/scene.out. SIGTERM ends all of it.
+# DIRECTORY contains scene.sh, which runs when systemd is ready. Its output is written to DIRECTORY/scene.out. SIGTERM ends everything.
 set -e
 directory=$1 dist=$2 units=$3
 if [ "$4" != inside ]; then
@@ -16,7 +16,7 @@ if [ "$4" != inside ]; then
   inside=$!
   trap 'kill -KILL $inside' TERM
   wait $inside || true
-  wait $inside || true # until it is gone
+  wait $inside || true # until it has ended
   echo $$ >"$groups/cgroup.procs"
   until find "$groups/cni-test-$$" -depth -type d -exec rmdir {} + 2>/dev/null; do sleep 0.1; done
   exit 0

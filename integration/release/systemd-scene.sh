@@ -1,4 +1,4 @@
-# What an operator does with the units; run by systemd. Says one line for each thing that is as it should be.
+# Runs the commands that an operator uses with the units. systemd executes this script. Prints a line for each check that succeeds.
 export CNI_PATH=/opt/dist/bin
 cni=/opt/dist/cni
 until_() {

@@ -1,6 +1,6 @@
 /**
- * Public bug reports of people who run CNI plugins, one case for each: what they did, and what must happen. The other
- * files of this directory have the reports about chained plugins, ports and devices. Tests of the plugins hold these:
+ * Tests public bug reports of users of CNI plugins: the reported steps, and the required outcome. The other files of
+ * this directory contain the reports about chained plugins, ports and devices. The tests of plugins cover these reports:
  *
  *   plugins#160, cni#923, podman#6114   integration/every-plugin/router-advertisements.test.ts
  *   plugins#243                         integration/vlan: "a VLAN of a master is one container's"

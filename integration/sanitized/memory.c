@@ -1,13 +1,14 @@
 /*
- * In place of memory.c in the build with sanitizers: each block is one of malloc(3)'s, which AddressSanitizer watches, and what
- * the sanitizers shall do is said here, since plugins run with few variables. REPORTS and SUPPRESSIONS are the build's.
+ * Replaces host/memory.c in the build with sanitizers: malloc(3) allocates each block, so that AddressSanitizer watches
+ * it. It also contains the options of the sanitizers, because plugins run with few environment variables. The build
+ * defines REPORTS and SUPPRESSIONS.
  */
 #include <malloc.h>
 #include <stdlib.h>
 
 #include "host.h"
 
-/* Memory that is never given back is not a mistake: the process ends in milliseconds. */
+/* Memory that is never freed is no error, because the process ends after milliseconds. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0:allocator_may_return_null=1:log_path=" REPORTS;

@@ -1,7 +1,7 @@
 /*
- * Attaches to a tap device that is there, as a virtual machine's monitor does: open-tap DEVICE NAME FLAGS. Says "attached", then writes
- * each line of hex digits from stdin as a frame, and prints each frame that comes as such a line, until stdin ends. Exits with
- * the number of the error when it cannot attach.
+ * Attaches to an existing tap, like the monitor of a virtual machine: open-tap DEVICE NAME FLAGS. Prints "attached".
+ * Then it sends each line of hexadecimal digits from stdin as a frame, and prints each received frame as such a line,
+ * until stdin ends. If it cannot attach, it exits with the errno.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# Process 1 of a test machine, first half, in its initial RAM disk. Makes the root file system: that of the machine
-# outside, read-only, with an overlay in memory that takes all writes. Mounts the directory for reports.
+# The first part of process 1 of a test machine, in its initial RAM disk. Mounts the root file system: that of the outer
+# machine, read-only, with an overlay in memory for all writes. Mounts the directory for reports.
 set -e
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -11,7 +11,7 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 for module in /modules/*.ko; do insmod "$module"; done
 
-mount_share() { # name, path outside, mount point, options
+mount_share() { # name, path on the outer machine, mount point, options
   case "$share" in
     9p) mount -t 9p -o "trans=virtio,version=9p2000.L,msize=262144,$4" "$1" "$3" ;;
     hostfs) mount -t hostfs -o "${4%%,*}" -o "$2" none "$3" ;;

@@ -5,7 +5,7 @@ export interface Kernel {
   readonly title: string
   /** The features that this kernel may lack. Tests that need them are skipped. */
   readonly lacks: readonly Feature[]
-  /** The features for whose tests this kernel exists: it runs every test that needs one of them. */
+  /** The features for which this kernel was added. It runs every test that needs one of them. */
   readonly shows: readonly Feature[]
   /**
    * The plugins whose tests (`PLUGIN: …`) run on this kernel when other machines run the rest. Undefined for all

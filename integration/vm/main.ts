@@ -70,7 +70,7 @@ async function runMachines(
   const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
   const isComplete = names.length === kernelNames.length && word === undefined
   const whole = isComplete ? {} : { only: undefined }
-  // Other machines run the tests for which their kernels exist, even if those machines are not started now.
+  // Plan for all kernels, because a test stays with the kernel that was added for it, even if that machine is not started now.
   const planned = kernelNames.map((name): Kernel => ({ ...kernels[name], ...whole, ...long }))
   const jobs = planJobs(planned, files, missing).filter((_, at) => names.some((name) => name === kernelNames[at]))
   const env = { ...kinds, ...(word !== undefined && longEnv()) }

@@ -1,7 +1,7 @@
 /*
- * For user-mode Linux on a processor whose extended state is larger than Debian's kernel knows, as with AMX: it reads as much of that
- * state as it has room for, and the host takes it back as a whole only ("ptrace set fp regs failed"). So the rest is added here, as the
- * process has it. Loaded by LD_PRELOAD.
+ * A library for user-mode Linux (LD_PRELOAD) on a processor whose extended state is larger than Debian's kernel
+ * supports, such as with AMX. That kernel reads only as much of the state as its buffer can hold, but the host accepts
+ * only the whole state ("ptrace set fp regs failed"). So this library adds the rest of the process's state.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

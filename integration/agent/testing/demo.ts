@@ -1,7 +1,8 @@
 /**
- * A Kubernetes cluster in namespaces: a fake API server and three nodes, each with the agent, a bridge and host-local. Shows that pods of different
- * nodes reach each other in both families, that a Node can be re-created with another range, and that a node that leaves loses its
- * routes. Touches nothing of this machine. Needs root and a build (`npm run build`).
+ * A demonstration with a Kubernetes cluster in namespaces: a fake API server and three nodes, each with the agent, a
+ * bridge and host-local. It shows that pods of different nodes reach each other in both families, that a Node can be
+ * created again with another range, and that the routes of a deleted node disappear. It does not change this machine.
+ * Needs root and a build (`npm run build`).
  *
  *   npm run demo:cluster
  */

@@ -1,16 +1,16 @@
 /**
- * Runs the conformance tests of Kubernetes' [sig-network] on three nodes, which are namespaces. Their pod network is
- * what deploy/kubernetes makes. Each mode of kube-proxy has a cluster of its own.
+ * Runs the conformance tests of Kubernetes' [sig-network] on three nodes, which are namespaces. deploy/kubernetes sets up
+ * their pod network. Each mode of kube-proxy gets a new cluster.
  *
  *   npm run test:conformance                     all of them
- *   npm run test:conformance -- --dual-stack     with both families, and also the tests of Feature:IPv6DualStack
+ *   npm run test:conformance -- --dual-stack     with both families, and with the tests of Feature:IPv6DualStack
  *   npm run test:conformance -- --focus REGEX    the tests that match
  *   npm run test:conformance -- --mode nftables  one mode
  *   npm run test:conformance -- --keep           keeps the last cluster until Ctrl-C
- *   npm run test:conformance -- --fire           while something on the nodes breaks every 20 seconds: see fire.ts
- *   npm run test:conformance -- --lifecycle      nodes and controllers come and go instead: see lifecycle.ts
- *   npm run test:conformance -- --pods           300 pods instead, also with Go's plugins: see many-pods.ts
- *   npm run test:conformance -- --ping           one pod on each node, and a ping instead; does not build Kubernetes
+ *   npm run test:conformance -- --fire           while an attack hits the nodes every 20 seconds: see fire.ts
+ *   npm run test:conformance -- --lifecycle      stops and starts nodes and controllers instead: see lifecycle.ts
+ *   npm run test:conformance -- --pods           300 pods instead, also with the Go plugins: see many-pods.ts
+ *   npm run test:conformance -- --ping           one pod on each node and pings instead; does not build Kubernetes
  *
  * The first run builds Kubernetes. A run without --focus and --mode writes RESULTS.md. Logs are in dist/conformance.
  * The last line is `N passed, N failed`.
