@@ -37,12 +37,12 @@ export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements
 
 How much time and memory do the plugins need, compared with the Go reference plugins?
 
-\`npm run bench -- --write\` writes this page. [bench](../bench/README.md) says what each row is, and [rows.csv](../bench/rows.csv) has all rows of this
-run in milliseconds. Ratios to the Go plugins carry over to other machines, times do not.
+\`npm run bench -- --write\` writes this page. [bench](../bench/README.md) describes each row, and [rows.csv](../bench/rows.csv) has all rows of this
+run in milliseconds. Ratios to the Go plugins are similar on other machines; times are not.
 
 ${[`Made by \`${command}\``, ...facts].map((fact) => `- ${fact}`).join("\n")}
 
-A bound is met or missed where the whole 95 % interval of what was measured lies on one side of it; otherwise it is unsure.
+A bound is met or missed if the whole 95 % interval of the measured value lies on one side of the bound. Otherwise the verdict is unsure.
 
 ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cellsOf))}
 `

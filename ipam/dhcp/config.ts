@@ -59,7 +59,7 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.priority"],
     type: "number",
     default: "0",
-    meaning: "the metric of every route, unless 0",
+    meaning: "the metric of every route, unless the value is 0",
   },
   {
     keys: "`userClass`",
@@ -74,7 +74,7 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
     type: "switch",
     default: "on",
     meaning:
-      "name servers, domains and MTU of the lease are used; off: the plugin requests and uses the same options as upstream",
+      "whether name servers, domains and MTU of the lease are used; if off, the plugin requests and uses the same options as upstream",
   },
   {
     keys: "`probe`",

@@ -64,7 +64,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.subnet", "ipam.rangeStart", "ipam.rangeEnd", "ipam.gateway"],
     type: "texts",
     default: "–",
-    meaning: "the old form: one more range set of one range, before those of `ranges`",
+    meaning: "the old form of one range. It is a range set before those of `ranges`",
   },
   {
     keys: "a range's `subnet`",

@@ -75,13 +75,13 @@ export const staticKeyDocs: readonly KeyDoc[] = [
     keys: "`GATEWAY` in `CNI_ARGS`",
     paths: [],
     type: "addresses, separated by commas",
-    meaning: "each is the gateway of the addresses of `IP` in its subnet",
+    meaning: "each is the gateway of those addresses of `IP` that are in its subnet",
   },
   {
     keys: "`args.cni.ips` (top level)",
     paths: ["args.cni.ips"],
     type: "list of addresses with prefix",
-    meaning: "replaces all of the above; without gateways",
+    meaning: "replaces all addresses above; the addresses have no gateways",
   },
   {
     keys: "`runtimeConfig.ips` (top level)",

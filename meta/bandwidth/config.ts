@@ -46,8 +46,8 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
   { paths: ["unshapedSubnets"], default: "none", meaning: "traffic with peers in these subnets is not limited" },
   {
     paths: ["shapeIn"],
-    default: "the host for a veth with its other end there, otherwise the container",
-    meaning: "`host` or `container`: the side of the limits",
+    default: "`host` for a veth whose other end is on the host, otherwise `container`",
+    meaning: "the side of the limits: `host` or `container`",
   },
   {
     paths: [

@@ -83,7 +83,7 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
     paths: ["runtimeConfig.portMappings"],
     default: "none",
     meaning:
-      "`hostPort` and `containerPort` from 1 to 65535, `protocol` tcp, udp or sctp, `hostIP` if it is for one address only",
+      "`hostPort` and `containerPort` from 1 to 65535, `protocol` tcp, udp or sctp, `hostIP` for a mapping of one address only",
   },
   { paths: ["backend"], default: "see below", meaning: "`nftables` or `iptables`" },
   {
@@ -103,7 +103,7 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["externalSetMarkChain"],
     default: "none",
-    meaning: "iptables: an existing chain that marks them instead; not together with `markMasqBit`",
+    meaning: "iptables: an existing chain that marks these packets instead; not together with `markMasqBit`",
   },
 ]
 

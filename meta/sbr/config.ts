@@ -17,7 +17,7 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
     paths: ["gateways"],
     default: "the result's",
     meaning:
-      "at most one address of each family: the default gateway in the tables of the addresses in its network; in all tables if it is in none",
+      "at most one gateway of each family. It is the default gateway of addresses in its network, or of all addresses if no address is in its network",
   },
   {
     paths: ["addSourceHints"],

@@ -22,7 +22,7 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["table"],
     default: "0: a free one",
-    meaning: "its routing table. An existing VRF must have this table. Two VRFs may share a table",
+    meaning: "the VRF's routing table. An existing VRF must have this table. Two VRFs may share a table",
   },
 ]
 

@@ -71,12 +71,12 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     paths: ["ipMasqBackend"],
     default: "kernel's",
     meaning:
-      "`nftables`, or `iptables`, which needs its programs; the default is iptables only where the kernel has no nf_tables",
+      "`nftables`, or `iptables`, which needs the programs of iptables; it is the default only if the kernel has no nf_tables",
   },
   {
     paths: ["mtu"],
     default: "kernel's",
-    meaning: "MTU of both ends of the pair, and of a new bridge; 0 and less: the kernel's choice",
+    meaning: "MTU of both ends of the pair, and of a new bridge; 0 or less for the kernel's choice",
   },
   { paths: ["hairpinMode"], default: "false", meaning: "frames may leave through the port that received them" },
   { paths: ["promiscMode"], default: "false", meaning: "the bridge is promiscuous; not together with `hairpinMode`" },
@@ -115,12 +115,12 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if the host is its router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if the host is the router (`isGateway` or `isDefaultGateway`, with `ipam`) or IPAM gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "IPAM's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
   {
     paths: ["ipam.type"],
@@ -131,7 +131,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
     paths: ["runtimeConfig.mac", "args.cni.mac"],
     default: "kernel's",
-    meaning: "the container's MAC; the first of these takes effect",
+    meaning: "the container's MAC; the first of these keys that is set takes effect",
   },
 ]
 

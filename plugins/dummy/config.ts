@@ -29,18 +29,18 @@ export const dummyKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
   {
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first of these takes effect",
+    meaning: "the container's MAC; the first of these keys that is set takes effect",
   },
 ]
 

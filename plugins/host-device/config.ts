@@ -43,26 +43,27 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
     meaning:
       "the device that the runtime chose for this container, on the PCI bus or the auxiliary bus: capability `deviceID`",
   },
-  { paths: ["device"], meaning: "its name, or an alternative one" },
+  { paths: ["device"], meaning: "the device's name, or an alternative name" },
   {
     paths: ["hwaddr"],
-    meaning: "its MAC; of several links with this MAC, the one with this permanent address, otherwise the first",
+    meaning:
+      "the device's MAC; of several links with this MAC, the plugin takes the one with this permanent address, otherwise the first",
   },
-  { paths: ["kernelpath"], meaning: "its path below `/sys/devices`" },
+  { paths: ["kernelpath"], meaning: "the device's path below `/sys/devices`" },
   {
     paths: ["pciBusID"],
     meaning:
-      "its address on the PCI bus, such as `0000:03:00.0`, also of a virtio device; of several interfaces the first by name",
+      "the device's address on the PCI bus, such as `0000:03:00.0`, also of a virtio device; of several interfaces the plugin takes the first by name",
   },
   { paths: ["ipam.type"], meaning: "the IPAM plugin; without it the interface has no addresses" },
   {
     paths: ["acceptRa"],
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
 ]
 

@@ -39,13 +39,13 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the host's interface, or its alternative name; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric; IPv4 precedes IPv6, and the first of several next hops is used",
+      "the host's interface, by its name or an alternative name. The default in a chain is the one interface of the earlier plugin's result; otherwise it is the interface of the default route with the lowest metric, IPv4 before IPv6, with the first of several next hops",
   },
   {
     paths: ["mode"],
     default: "`l2`",
     meaning:
-      "`l2`: a member of the network like the host; `l3`: the host routes for it, without broadcast, ARP and neighbor discovery, so the network needs a route to it through the host; `l3s`: the same, and its packets pass the host's packet filter",
+      "`l2`: the container is a member of the network like the host; `l3`: the host routes for the container, without broadcast, ARP and neighbor discovery, so the network needs a route to the container through the host; `l3s`: like `l3`, and packets pass the host's packet filter",
   },
   {
     paths: ["flag"],
@@ -57,25 +57,25 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["mtu"],
     default: "the master's",
     meaning:
-      "0 for the master's. A larger one is accepted, as by upstream; it has effect only between containers of one master",
+      "0 for the master's. A larger MTU is accepted, as by upstream, but has effect only between containers of one master",
   },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   {
     paths: ["ipam.type"],
     default: "none",
     meaning:
-      "the IPAM plugin; without it, in a chain, the addresses, routes and DNS of the earlier plugin's result; otherwise the interface has no addresses",
+      "the IPAM plugin. Without it, the interface gets the addresses, routes and DNS of the earlier plugin's result in a chain, and otherwise none",
   },
   {
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM or the earlier plugin gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
 ]
 

@@ -43,7 +43,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["master"],
     default: "see right",
     meaning:
-      "the host's interface, or its alternative name; by default, in a chain, the one interface of the earlier plugin's result, otherwise that of the default route with the lowest metric; IPv4 precedes IPv6, and the first of several next hops is used",
+      "the host's interface, by its name or an alternative name. The default in a chain is the one interface of the earlier plugin's result; otherwise it is the interface of the default route with the lowest metric, IPv4 before IPv6, with the first of several next hops",
   },
   {
     paths: ["mode"],
@@ -63,24 +63,24 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.type"],
     default: "none",
     meaning:
-      "the IPAM plugin; without it, in a chain, the addresses, routes and DNS of the earlier plugin's result; otherwise the interface has no addresses",
+      "the IPAM plugin. Without it, the interface gets the addresses, routes and DNS of the earlier plugin's result in a chain, and otherwise none",
   },
   {
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM or the earlier plugin gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM or the earlier plugin gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
   {
     keys: "`runtimeConfig.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first of these takes effect",
+    meaning: "the container's MAC; the first of these keys that is set takes effect",
   },
 ]
 

@@ -27,25 +27,24 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ipMasqBackend"],
     default: "see right",
-    meaning: "`nftables` or `iptables`; the default is iptables only where the kernel has no nf_tables",
+    meaning: "`nftables` or `iptables`; iptables is the default only if the kernel has no nf_tables",
   },
-  { paths: ["mtu"], default: "kernel's", meaning: "MTU of both ends of the pair; 0 and less: the kernel's choice" },
+  { paths: ["mtu"], default: "kernel's", meaning: "MTU of both ends of the pair; 0 or less for the kernel's choice" },
   {
     paths: ["acceptRa"],
     default: "false",
-    meaning:
-      "whether the interface accepts routes and addresses from router advertisements; only the host is on its link",
+    meaning: "accepts routes and addresses from router advertisements, which only the host can send on this link",
   },
   {
     paths: ["dns"],
     default: "IPAM's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
   {
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",
     paths: ["runtimeConfig.mac", "args.cni.mac"],
     default: "kernel's",
-    meaning: "the container's MAC; the first of these takes effect",
+    meaning: "the container's MAC; the first of these keys that is set takes effect",
   },
 ]
 

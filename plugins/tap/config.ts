@@ -39,18 +39,18 @@ export const tapKeyDocs: readonly KeyDoc[] = [
     paths: ["owner", "group"],
     default: "none",
     meaning:
-      "numbers: an unprivileged process must match the given IDs to open the tap. **Without both, every user can open it** who can open `/dev/net/tun`",
+      "numeric IDs that an unprivileged process must have to open the tap. Without both, **every user** with access to `/dev/net/tun` can open the tap",
   },
   {
     paths: ["multiQueue"],
     default: "false",
     meaning:
-      "several descriptors can be attached at once, one per queue; programs must then set `IFF_MULTI_QUEUE`, and only then",
+      "several descriptors can be attached at once, one per queue; programs must set `IFF_MULTI_QUEUE` if and only if this key is true",
   },
   {
     paths: ["vnetHdr"],
     default: "false",
-    meaning: "frames begin with a `struct virtio_net_hdr`. An attaching program must set this flag too",
+    meaning: "frames begin with a `struct virtio_net_hdr`. An attaching program must set `IFF_VNET_HDR` too",
   },
   { paths: ["bridge"], default: "none", meaning: "an existing bridge in the container; the tap becomes its port" },
   { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65521; 0 for the kernel's" },
@@ -64,18 +64,18 @@ export const tapKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
   {
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",
     paths: ["runtimeConfig.mac", "args.cni.mac", "mac"],
     default: "the kernel's",
-    meaning: "the container's MAC; the first of these takes effect",
+    meaning: "the container's MAC; the first of these keys that is set takes effect",
   },
 ]
 

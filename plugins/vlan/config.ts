@@ -50,12 +50,12 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
     paths: ["acceptRa"],
     default: "see right",
     meaning:
-      "whether the interface accepts routes and addresses from router advertisements; by default not if IPAM gave it IPv6 addresses, otherwise as the kernel decides",
+      "accepts routes and addresses from router advertisements; off by default if IPAM gave the interface IPv6 addresses, otherwise the kernel decides",
   },
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if it has any member; an empty list removes the IPAM plugin's",
+    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
   },
 ]
 
