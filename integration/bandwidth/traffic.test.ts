@@ -42,7 +42,7 @@ for (const [maker, more, where] of places) {
   }
 }
 
-/** Many times the limit, but far below the speed of any machine. */
+/** A rate many times the limit, but far below the speed of any machine. */
 const fast = 10 * rate
 const much = { bytes: 6_000_000, skip: 250_000 }
 

@@ -7,7 +7,7 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
  * reverses the direction, and contains a character that XML does not allow.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
-/** Matches characters that the output of a tool must not contain, except for its own newlines. */
+/** A pattern of characters that the output of a tool must not contain, except for its own newlines. */
 const HIDDEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for
   /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufffe\uffff]|^\s*ERROR forged/m

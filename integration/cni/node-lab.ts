@@ -80,7 +80,7 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** Runs `cni` and returns its output, whatever its exit code. If `under` is given, that command runs it. */
+  /** Runs `cni` and returns its output, also after a failure. If `under` is given, that command runs it. */
   cni(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},

@@ -4,7 +4,8 @@ import { join } from "node:path"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 /**
- * A shell script for the last plugin of a chain. While the file `kill` exists, its ADD kills the tool that called it.
+ * Returns a shell script for the last plugin of a chain. While the file `kill` exists, its ADD kills the tool that
+ * called it.
  */
 const lastPlugin = (kill: string) => `#!/bin/sh
 case "$CNI_COMMAND" in

@@ -12,7 +12,10 @@ export interface RuleSet {
   readonly setUp?: string
 }
 
-/** The rules that accept containers are from the node's operator, who followed docker's documentation. */
+/**
+ * Returns docker's rules. `user` contains the rules with which the node's operator accepts containers, as docker's
+ * documentation says.
+ */
 const docker = (user: string) => `
 *filter
 :INPUT ACCEPT [0:0]

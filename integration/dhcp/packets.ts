@@ -19,7 +19,7 @@ export interface Packet {
   readonly text: string
 }
 
-/** Records the DHCP and ARP packets of an interface, decoded by tcpdump. */
+/** A record of the DHCP and ARP packets on an interface, as tcpdump decodes them. */
 export class Sniffer implements AsyncDisposable {
   readonly #tcpdump: Running
 

@@ -72,7 +72,7 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Runs `dhcp daemon` on a host, with `under` as the program that runs it, and waits until it serves requests. */
+/** Starts `dhcp daemon` on a host, and waits until it serves requests. If `under` is given, that command runs it. */
 export function startDaemon(
   host: HostNamespace,
   flags: readonly string[] = [],

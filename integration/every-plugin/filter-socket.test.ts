@@ -24,8 +24,8 @@ function filterSockets(trace: string): { opened: string[]; left: string[] } {
   return { opened, left }
 }
 
-// Closing a netfilter socket waits until the kernel has freed the objects that any process deleted just before.
-// Meanwhile no process can change rules or delete links. With three sockets for each container, many DELs at once are
+// Closing a netfilter socket waits until the kernel has freed the objects that any process deleted just before. During
+// this wait no process can change rules or delete links. With three sockets for each container, many DELs at once are
 // therefore slower.
 testPlugins(
   Object.keys(keysOf),

@@ -144,7 +144,7 @@ describe.each(all)("the process on %s:", (kind) => {
 const exitOf = (kind: string, status: string): Promise<Output> =>
   runProgram([...commandOf(kind, "contract"), "exit", status], { env: {} })
 
-/** Starts a program with an environment that the C library does not allow, and returns the JSON that it prints. */
+/** Starts a program with environment entries that no library would pass on, and returns the JSON that it prints. */
 async function started(argv: string[], environment: string[]): Promise<unknown> {
   await using directory = await TemporaryDirectory.create()
   const out = engine.open(directory.join("out"), 0o2000102, 0o600)

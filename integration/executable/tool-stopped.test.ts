@@ -10,8 +10,8 @@ const hung = "/run/cni/hung"
 
 let host: HostNamespace
 /**
- * Holds the descriptor of a FUSE mount that no program serves. System calls on its files wait, even after a fatal
- * signal.
+ * A process that holds the descriptor of a FUSE mount, but does not serve it. System calls on files of the mount wait,
+ * even after a fatal signal.
  */
 let server: ReturnType<typeof Bun.spawn>
 

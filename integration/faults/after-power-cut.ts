@@ -19,7 +19,7 @@ export const ours = `${builtPlugins}/host-local`
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 
-/** Runs host-local with a store in a given directory. */
+/** The plugin host-local with a store in a given directory. */
 export class Leases {
   readonly #host: HostNamespace
   readonly #dataDir: string

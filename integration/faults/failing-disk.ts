@@ -44,7 +44,7 @@ export class FailingDisk implements AsyncDisposable {
     }
   }
 
-  /** Copies the disk as `cut` does, but synchronously: no other code of this process runs meanwhile. */
+  /** Copies the disk as `cut` does, but synchronously: no other code of this process runs during the copy. */
   cutNow(number: number): string {
     const image = this.#directory.join(`cut-${number}`)
     for (;;) {

@@ -15,7 +15,7 @@
  *   lie:44:K:E      the kernel executes it, and answers with error E
  *   lose:44:K       the kernel executes it, and the answer is lost: ENOBUFS, as if the kernel had no memory for it
  *   never:44:K      the kernel does not get the request: EAGAIN for a caller that does not wait, otherwise an endless wait
- *   changed:45:K    the answer is part of a dump that changed meanwhile (NLM_F_DUMP_INTR); changing: also all later answers
+ *   changed:45:K    the answer is part of a dump that has changed (NLM_F_DUMP_INTR); changing: also all later answers
  *   short:45:K      half of the answer, cut within a message; twice: it arrives again; stray: another sequence number precedes it
  */
 #define _GNU_SOURCE /* process_vm_readv */

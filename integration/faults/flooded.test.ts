@@ -25,8 +25,8 @@ import { expectClean } from "./between.ts"
 const pairs = 60
 
 /**
- * Makes a container change its links, addresses and routes without end, until its namespace is deleted. Dumps are never
- * consistent meanwhile, and listeners lose events.
+ * Makes a container change its links, addresses and routes without end, until its namespace is deleted. No dump is
+ * consistent during this time, and listeners lose events.
  */
 async function flood(pod: ContainerNamespace, directory: TemporaryDirectory): Promise<void> {
   const numbers = Array.from({ length: pairs }, (_, at) => at)

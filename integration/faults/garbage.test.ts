@@ -52,7 +52,7 @@ afterAll(async () => {
   await program[Symbol.asyncDispose]()
 })
 
-/** The results, by the receiver of the garbage. */
+/** The results of the cases, by the program or function that reads the garbage. */
 const tallies = {
   call: new Tally("garbage told to a plugin"),
   reading: new Tally("garbage among what a plugin reads"),

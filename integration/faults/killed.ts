@@ -95,7 +95,7 @@ function isReading(verb: Killed["verb"]): boolean {
   return verb === "CHECK" || verb === "STATUS"
 }
 
-/** Kills plugins of a chain, and collects the failures. */
+/** The tries of one chain, with the failures so far. */
 class Killing implements AsyncDisposable {
   readonly #chain: Chain
   #scene: ChainHost

@@ -1,8 +1,8 @@
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 /**
- * Records which container has each address, from the result of ADD to the start of DEL. If two containers have the same
- * address, that is a violation, unless a saboteur removed the first reservation.
+ * A record of the container that has each address, from the result of ADD to the start of DEL. If two containers have
+ * the same address, that is a violation, unless a saboteur removed the first reservation.
  */
 export class Ledger {
   readonly #holders = new Map<string, string>()

@@ -13,8 +13,8 @@ import {
 const KiB = 1024
 
 /**
- * Runs a plugin without a resource: `tool` is a system program with arguments, `options` are options of the program
- * `launcher`.
+ * A way to run a plugin without a resource: `tool` is a system program with arguments, `options` are options of the
+ * program `launcher`.
  */
 export interface Mean {
   readonly tool?: readonly string[]

@@ -88,7 +88,7 @@ async function firstBoot(host: HostNamespace, notes: string): Promise<void> {
   await writeFile(notes, JSON.stringify({ bootId: bootId(), formers } satisfies Notes))
 }
 
-/** In the second boot, deletes the former container of one chain by DEL or GC, and adds and deletes a new one. */
+/** Deletes the former container of one chain by DEL or GC, after the reboot. Then adds and deletes a new container. */
 async function comeBack(host: HostNamespace, at: number, { pod, results }: Notes["formers"][number]): Promise<string> {
   const plugins = attachmentsOf(host, at, pod)
   for (const plugin of plugins) await succeed(plugin.run("STATUS"))

@@ -15,7 +15,7 @@ interface Tried extends Output {
   readonly fired: boolean
 }
 
-/** Tries the points of one verb of one plugin. */
+/** The tries of the points of one verb of one plugin. */
 export class Refused implements AsyncDisposable {
   readonly #subject: Subject
   readonly #verb: Verb

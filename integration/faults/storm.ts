@@ -126,7 +126,7 @@ export class Storm {
   }
 
   /**
-   * Runs GC of all plugins of a network. No other calls run meanwhile, as the specification requires. Returns the
+   * Runs GC of all plugins of a network. No other calls run during GC, as the specification requires. Returns the
    * failures.
    */
   async collect(network: StormNetwork): Promise<string[]> {

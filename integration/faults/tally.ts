@@ -3,14 +3,14 @@ import type { PluginOutput } from "../lab/mod.ts"
 /** The codes of the specification, and 0, 8 and 999 of the reference plugins. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** Matches words that no message may contain: they show details of JavaScript or of the engine. */
+/** A pattern of words that no message may contain, because they show details of JavaScript or of the engine. */
 const bad =
   /undefined|\[object|NaN|TypeError|ReferenceError|RangeError|SyntaxError|at <|\bat \S+ \(|Sanitizer|\.ts:\d|null\b/
 
 /** The exit codes of timeout(1) for a program that exceeded its time limit. */
 const killedCodes = [137, 124]
 
-/** Counts failures by message, without names and numbers, and collects invalid error objects. */
+/** The failures of calls, counted by message without names and numbers, and the invalid error objects. */
 export class Tally {
   readonly #counts = new Map<string, { count: number; example: string }>()
   /** Failures whose output does not follow the specification. */

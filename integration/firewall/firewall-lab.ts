@@ -45,9 +45,7 @@ export class FirewallLab extends RuleLab {
     return lab
   }
 
-  /**
-   * Enables or disables that frames between ports of a bridge pass the packet filter for IP. Kubernetes requires it.
-   */
+  /** Sets whether frames between ports of a bridge pass the packet filter for IP, as Kubernetes requires. */
   async passBridgedPackets(isOn: boolean): Promise<void> {
     for (const name of ["iptables", "ip6tables"]) {
       await this.host.tryExec("sysctl", ["-w", `net.bridge.bridge-nf-call-${name}=${isOn ? 1 : 0}`])

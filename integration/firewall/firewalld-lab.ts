@@ -9,7 +9,7 @@ const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
 /** The same file as `/var/run/dbus/system_bus_socket`, the default. */
 const busPath = "/run/dbus/system_bus_socket"
 
-/** A bus on which the host's programs may own any name and call any method. Other programs have no access. */
+/** The configuration of a bus: the host's programs may own any name and call any method, and others have no access. */
 const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>

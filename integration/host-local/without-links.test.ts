@@ -17,7 +17,10 @@ const config = {
 }
 const store = "/var/lib/cni/networks/lab"
 
-/** Makes statfs(2) report NFS: struct statfs begins with the file system's type, 0x6969 in <linux/magic.h>. */
+/**
+ * An argument of strace(1) with which statfs(2) reports NFS: struct statfs begins with the file system's type, 0x6969
+ * in <linux/magic.h>.
+ */
 const onNfs = "statfs:poke_exit=@arg2=6969000000000000"
 
 /** Runs host-local on a file system where link(2) fails, with further injected faults, under strace(1). */

@@ -37,7 +37,9 @@ function syncAnother(): void {
   closeSync(file)
 }
 
-/** Disables that ext4 writes files by itself if their program may have forgotten fsync(2), ext4(5). */
+/**
+ * Disables ext4's automatic write of replaced files, which would hide a missing fsync(2); `auto_da_alloc` in ext4(5).
+ */
 async function withoutGuesses(fileSystem: string): Promise<void> {
   if (fileSystem === "ext4") await host.exec("mount", ["-o", "remount,noauto_da_alloc", `${place}/disk`])
 }

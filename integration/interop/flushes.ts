@@ -4,7 +4,7 @@ import { builtPlugins, startDaemon, waitFor } from "../lab/mod.ts"
 import { askName } from "./busybox.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-/** Connects to the published port again and again, like `while curl …`. */
+/** A client that connects to the published port again and again, like `while curl …`. */
 class Questions {
   answered = 0
   readonly wrong: string[] = []

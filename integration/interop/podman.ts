@@ -57,7 +57,7 @@ export class Podman implements AsyncDisposable {
     return (await mustRun(this.#commandLine(args), { env: podmanEnv })).stdout.trim()
   }
 
-  /** Runs `podman` with these arguments, and returns its output, whatever its exit code. */
+  /** Runs `podman` with these arguments, and returns its output, also after a failure. */
   try(...args: string[]): Promise<Output> {
     return runProgram(this.#commandLine(args), { env: podmanEnv })
   }

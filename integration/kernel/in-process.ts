@@ -65,7 +65,7 @@ function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   return rest as Plugin<C>
 }
 
-/** A `write` function that fails, so that the plugin must undo the ADD. */
+/** Throws an error. As `write` of a call it makes the plugin undo the ADD. */
 export function refuseAnswer(): never {
   throw new Error("no reader")
 }

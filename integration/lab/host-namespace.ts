@@ -144,7 +144,7 @@ export async function chooseIptables(host: HostNamespace, kind: IptablesKind): P
   for (const file of [newer, legacy, alternatives]) await host.tryExec("umount", ["--all-targets", file])
   if (kind === "legacy") {
     await mountOver(host, newer, legacy)
-    // Equal to `update-alternatives --set iptables /usr/sbin/iptables-legacy`.
+    // Does the same as `update-alternatives --set iptables /usr/sbin/iptables-legacy`.
     await host.exec("sh", ["-ec", chooseLegacy])
   }
   if (kind === "none") for (const file of [newer, legacy]) await mountOver(host, file, "/dev/null")

@@ -3,7 +3,7 @@ import type { HostNamespace } from "./host-namespace.ts"
 import { programEnv } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** Collects the output of `ip monitor` for links, and for other requested objects, during a test. */
+/** A running `ip monitor` for links, and for other requested objects, with its output so far. */
 export class IpMonitor implements AsyncDisposable {
   readonly #lines: string[] = []
   readonly #host: HostNamespace

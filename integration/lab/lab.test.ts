@@ -27,7 +27,7 @@ import {
   writeSysctl,
 } from "./mod.ts"
 
-/** A host between a pod, 10.77.0.2, and the internet, 203.0.113.9, which has no route back to the pod. */
+/** Creates a host with a pod, 10.77.0.2, and another machine, 203.0.113.9, which has no route back to the pod. */
 async function routedSandbox() {
   const host = await HostNamespace.create()
   const pod = await host.addContainer("pod")

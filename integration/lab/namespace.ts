@@ -26,7 +26,7 @@ export abstract class Namespace {
     return mustRun(this.commandLine([file, ...args]), options)
   }
 
-  /** Runs a program in the namespace and returns its output, whatever its exit code. */
+  /** Runs a program in the namespace and returns its output, also after a failure. */
   tryExec(file: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<Output> {
     return runProgram(this.commandLine([file, ...args]), options)
   }

@@ -43,7 +43,7 @@ export class ProgramError extends Error {
 }
 
 /**
- * Runs a program without a shell and returns its output, whatever its exit code. Throws if the program cannot be
+ * Runs a program without a shell and returns its output, also after a failure. Throws if the program cannot be
  * started (`ENOENT`) or runs longer than `timeoutMs`.
  */
 export async function runProgram(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {

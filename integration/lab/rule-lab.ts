@@ -34,7 +34,7 @@ export async function connectOutside(host: HostNamespace, name = "outside"): Pro
   return other
 }
 
-/** Adds routes to the containers on the other machine. */
+/** Adds routes on the other machine that lead to the containers. */
 export async function routeToContainers(other: Namespace): Promise<void> {
   await other.exec("ip", ["route", "add", "10.0.0.0/8", "via", uplink.ip])
   await other.exec("ip", ["-6", "route", "add", "fd00::/8", "via", uplink.ip6])

@@ -13,9 +13,9 @@ export interface PluginCall {
   /** The path of the container's namespace. */
   readonly netns?: string
   readonly ifName?: string
-  /** `CNI_ARGS`, like `IgnoreUnknown=1;MAC=02:00:00:00:00:01` */
+  /** The value of `CNI_ARGS`, like `IgnoreUnknown=1;MAC=02:00:00:00:00:01`. */
   readonly args?: string
-  /** `CNI_PATH`; by default the directory of `bin`. */
+  /** The value of `CNI_PATH`, by default the directory of `bin`. */
   readonly path?: string
   /** Further environment variables. They override the fields above. */
   readonly env?: Readonly<Record<string, string>>
@@ -33,7 +33,7 @@ export interface PluginOutput extends Output {
 }
 
 /**
- * Runs a plugin inside the host namespace and returns its output, whatever its exit code. The environment contains only
+ * Runs a plugin inside the host namespace and returns its output, also after a failure. The environment contains only
  * the given `CNI_*` variables and PATH. `durationMs` includes about a millisecond for entering the namespace.
  */
 export async function runPlugin(host: HostNamespace, call: PluginCall): Promise<PluginOutput> {

@@ -90,7 +90,7 @@ export class MigrateLab implements AsyncDisposable {
     }
   }
 
-  /** Runs `cni migrate` with these flags, with `under` as the program that runs it. */
+  /** Runs `cni migrate` with these flags. If `under` is given, that command runs it. */
   migrate(flags: readonly string[], under: readonly string[] = []): Promise<Output> {
     const { binDir, confDir } = this.node
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)

@@ -49,7 +49,7 @@ const ptpTo = (...subnets: string[]) => {
 const rates = { ingressRate: 100_000_000, ingressBurst: 80_000_000, egressRate: 100_000_000, egressBurst: 80_000_000 }
 const shaped = chainOf(bridge ?? {}, portmap, firewall, { type: "bandwidth", ...rates })
 
-/** A kind of network that is moved. */
+/** A kind of network that moves from one suite to the other. */
 interface Move {
   readonly what: string
   readonly network: object

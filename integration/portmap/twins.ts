@@ -15,7 +15,7 @@ export function mappingsTo(containerPort: number): PortMapping[] {
   ]
 }
 
-/** Creates a container in two networks, as with `podman run --network lab,other`, with servers. */
+/** Creates a container with a server in two networks, like `podman run --network lab,other`. */
 export async function createTwins(lab: PortmapLab) {
   const first = await lab.addPod()
   const second = await lab.addPod({ namespace: first.namespace, ifName: "net1", name: "other" })

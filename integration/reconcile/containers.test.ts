@@ -41,7 +41,7 @@ test("cni reconcile restores one network alone where that is asked for", async (
   await lab.expectTraffic(pods)
 })
 
-/** A plugin of another suite, as a script that records its input. */
+/** Returns a script that acts as a plugin of another suite and records its input. */
 const foreignPlugin = (log: string) => `#!/bin/sh
 echo "$CNI_COMMAND" >> ${log}
 case "$CNI_COMMAND" in

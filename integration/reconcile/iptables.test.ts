@@ -36,7 +36,7 @@ for (const kind of ["nf_tables", "legacy"] as const) {
     {
       await using changes = await RuleMonitor.start(lab.host)
       expect(await lab.reconcile()).toMatchObject({ restored })
-      // One transaction for each plugin and family, whatever the number of containers. Changes of the older tables
+      // One transaction for each plugin and family, for any number of containers. Changes of the older tables
       // cannot be monitored.
       expect((await changes.transactionsBy("iptables-restor")).length).toBe(kind === "legacy" ? 0 : 2)
     }

@@ -111,7 +111,7 @@ export interface Flows {
   readonly isBack: boolean
 }
 
-/** Starts a new flow every millisecond from a namespace, and counts the answers. */
+/** A program that starts a new flow every millisecond from a namespace, and counts the answers. */
 export class FlowMeter implements AsyncDisposable {
   readonly #built: CProgram
 

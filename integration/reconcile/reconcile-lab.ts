@@ -164,7 +164,7 @@ function isGuard({ line }: Change): boolean {
   return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
 }
 
-/** Collects the output of `nft monitor`. */
+/** A running `nft monitor` with its output so far. */
 export class RuleMonitor implements AsyncDisposable {
   #text = ""
   readonly #host: HostNamespace

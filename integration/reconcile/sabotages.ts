@@ -1,7 +1,7 @@
 import { podsNetwork } from "../cni/node-lab.ts"
 import type { Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** Deletes objects on the host that containers need. */
+/** A deletion of objects on the host that containers need. */
 export interface Sabotage {
   readonly what: string
   readonly network?: { name: string; plugins: readonly object[] }

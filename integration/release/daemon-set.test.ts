@@ -39,7 +39,7 @@ async function importImage(node: Containerd, version: string, files: readonly St
   return `localhost/cni-plugins:${version}`
 }
 
-/** Creates and deletes pods with a published port until it is stopped. */
+/** A loop that creates and deletes pods with a published port until it is stopped. */
 class Churn {
   readonly errors: string[] = []
   pods = 0

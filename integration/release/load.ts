@@ -35,7 +35,7 @@ ip netns delete load-$1
 touch /run/ended-$1`
 
 /**
- * Attaches and detaches namespaces in three parallel sequences while plugins are replaced.
+ * A load on the plugins: three parallel sequences attach and detach namespaces while plugins are replaced.
  *
  * @example
  * const load = await Load.start(host, "/usr/lib/cni", { ipMasq: true })

@@ -21,7 +21,7 @@ async function schemasOf(version: string): Promise<string> {
   return join(directory, "kubernetes_validate/kubernetes-json-schema", `v${version}-local-strict`)
 }
 
-/** Checks objects with the schemas of a version of Kubernetes. */
+/** The schemas of a version of Kubernetes. */
 export class Schemas {
   readonly #directory: string
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true })

@@ -33,7 +33,6 @@ export function featureFiles(
 /** The properties of a kernel that affect its job. */
 type Plannable = Pick<Kernel, "files" | "only" | "rebooted" | "shows" | "lacks" | "patience">
 
-/** A kernel and its job. */
 export interface Plan<K> {
   readonly kernel: K
   readonly job: Job

@@ -13,7 +13,7 @@ interface Answer {
   readonly error?: string
 }
 
-/** Sends HTTP requests from a namespace that this process is not in, through a process inside. */
+/** A client whose HTTP requests come from another namespace. A process in that namespace sends them. */
 export class RequestsFrom implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #waiting = new Map<number, PromiseWithResolvers<Response>>()

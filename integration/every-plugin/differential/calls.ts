@@ -50,7 +50,7 @@ const cloned = fc.option(
   { nil: undefined },
 )
 
-/** Generates a random call. */
+/** A generator of random calls. */
 const call: fc.Arbitrary<DriverCall> = fc
   .record({
     plugin: fc.constantFrom(...pluginsAs().filter((name) => pluginRow(name).staged !== false)),
@@ -75,8 +75,8 @@ const call: fc.Arbitrary<DriverCall> = fc
   })
 
 /**
- * Generates the calls for one attachment: an interface plugin and chained plugins, with CHECK, DEL and GC in versions
- * that have them.
+ * A generator of the calls for one attachment: an interface plugin and chained plugins, with CHECK, DEL and GC in
+ * versions that have them.
  */
 const story: fc.Arbitrary<DriverCall[]> = fc
   .record({

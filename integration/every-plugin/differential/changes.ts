@@ -33,14 +33,14 @@ export function mutate(config: { [key: string]: Json }, mutations: readonly Muta
   return changed
 }
 
-/** Generates one random change of a configuration. */
+/** A generator of random changes to a configuration. */
 export const mutation: fc.Arbitrary<Mutation> = fc.record({
   at: fc.nat(200),
   kind: fc.constantFrom("replace", "replace", "replace", "delete", "case", "wrap", "add"),
   value: odd,
 })
 
-/** Generates a function that damages the text of a configuration. */
+/** A generator of functions that damage the text of a configuration. */
 export const spoil: fc.Arbitrary<(text: string) => Uint8Array> = fc
   .tuple(fc.nat(), fc.nat(11), fc.string({ unit: "binary", maxLength: 3 }), fc.uint8Array({ maxLength: 40 }))
   .map(([at, kind, piece, bytes]) => (text: string) => {

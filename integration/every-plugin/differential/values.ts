@@ -84,7 +84,7 @@ const numbers = [
   1e300,
 ]
 
-/** Generates a value of an unexpected type. */
+/** A generator of values of unexpected types. */
 export const odd: fc.Arbitrary<Json> = fc.oneof(
   fc.constantFrom<Json>(null, true, false, [], {}, [null], [[]], [{}], { x: null }),
   fc.constantFrom<Json>(...numbers),

@@ -117,9 +117,9 @@ function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
 }
 
 /**
- * Words that an error message may contain instead of a key's name. The specification's library has messages with other
- * words, which programs know. Other messages name what is missing for a valid value: VLANs in the kernel, or the DHCP
- * daemon.
+ * Words that an error message may contain instead of a key's name. Messages of the specification's library use other
+ * words, and programs depend on them. Other messages name the missing condition of a valid value: VLANs in the kernel,
+ * or the DHCP daemon.
  */
 const others: Readonly<Record<string, readonly string[]>> = {
   cniVersion: ["version"],

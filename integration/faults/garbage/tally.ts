@@ -1,13 +1,13 @@
 import { extent, tellFigure } from "../../lab/mod.ts"
 import type { Outcome } from "./case.ts"
 
-/** Counts cases by their garbled part, and collects the failed cases. */
+/** The numbers of cases by their garbled part, and the failed cases. */
 export class Tally {
   readonly #what: string
   readonly #tried = new Map<string, number>()
   readonly #broken: Outcome["broken"][number][] = []
 
-  /** `what` is a heading for the results, such as "garbage told to a plugin". */
+  /** Creates an empty tally. `what` is a heading for the results, such as "garbage told to a plugin". */
   constructor(what: string) {
     this.#what = what
   }

@@ -40,7 +40,7 @@ function garble(chance: Chance, reader: string, bytes: Uint8Array): Uint8Array {
   return encodeUtf8(JSON.stringify(value) ?? "")
 }
 
-/** Returns the lines of an index file with valid checksums, whatever their content. */
+/** Returns the lines of an index file with valid checksums, even for invalid content. */
 function withChecksums(text: string): string {
   const lines = text.split("\n").map((line) => {
     const rest = line.slice(9)

@@ -155,7 +155,7 @@ export class DhcpSite implements Disposable {
   /** Sends frames to the client. The client reads them if it runs in this process. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
-    // The kernel silently drops frames on a link until it has noticed the carrier. Meanwhile it reports a new link as
+    // The kernel silently drops frames on a link until it has noticed the carrier. Until then it reports a new link as
     // running.
     const isUp = () => getLink(this.#route, this.link).attributes.operState === OperState.Up
     this.waitUntil("the server's carrier", isUp)

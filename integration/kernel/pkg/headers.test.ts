@@ -22,7 +22,7 @@ const headers = `
   .map((name) => `#include <${name}>`)
   .join("\n")
 
-/** Names that a header uses for something else. */
+/** Constants of the sources with a name that a header uses for something else. */
 const ofOurOwn = new Set(["LITTLE_ENDIAN", "BIG_ENDIAN"])
 
 /** Returns the constants of all sources that have the kernel's name, such as `export const RTM_NEWLINK = 16`. */

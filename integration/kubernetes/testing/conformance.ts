@@ -39,7 +39,10 @@ import { writeSection } from "./results.ts"
 const logs = join(import.meta.dir, "../../../dist/conformance")
 const conformance = String.raw`\[sig-network\].*\[Conformance\]`
 const dualStack = String.raw`\[sig-network\].*\[Feature:IPv6DualStack\]`
-/** Matches tests that cannot run: the cluster has no controller of load balancers, and this kernel may have no SCTP. */
+/**
+ * A pattern of tests that cannot run: the cluster has no controller of load balancers, and this kernel may have no
+ * SCTP.
+ */
 const skipped = "[Ll]oad ?[Bb]alancer|SCTP"
 
 const proxyModes = ["iptables", "nftables"] as const
