@@ -95,9 +95,9 @@ export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
 }
 
 /**
- * Removes former ranges that no container uses any longer. Deletes the gateway's address from its link. Its connected
- * route is deleted with it, which would take precedence over the route to the range's next node. Returns the removed
- * ranges. Throws `NetlinkError` and `SyscallError`.
+ * Removes former ranges that no container uses any longer. Deletes the gateway's address from its link, and thus the
+ * connected route, which would hide the route to the node that has the range now. Returns the removed ranges. Throws
+ * `NetlinkError` and `SyscallError`.
  */
 export function retire(route: RouteSocket, network: RangedNetwork): string[] {
   const file = readRanges(network)

@@ -62,7 +62,7 @@ const ROUTES_EVERY = 30
 const FORMER_MS = 1_000
 /** The maximum wait for this node's own Node before the agent lists all Nodes, in milliseconds. */
 const OWN_MS = 2_000
-/** The time in milliseconds after a plan, at which the garbage of the plan is collected. */
+/** The time between a plan and the collection of its garbage, in milliseconds. */
 const COLLECT_MS = 2_000
 
 /**
@@ -167,8 +167,8 @@ class Agent {
   }
 
   /**
-   * Handles files, gateways and routes, in this order. So a range that moves to this node has its file before packets
-   * arrive.
+   * Handles files, gateways and routes, in this order: a range that moves to this node must have its file before
+   * packets arrive.
    */
   #pass(): void {
     const known = this.#nodes.known

@@ -26,7 +26,7 @@ export interface Returned {
  * Undoes the last installation that these directories record, in all directories that it changed, even those that are
  * not named here. Restores the former files and the replaced files of other programs, and removes new files.
  * Directories that it did not change stay as they are. First completes an interrupted installation, which is then the
- * last one. Completes an interrupted rollback and does nothing else. Throws error code 5.
+ * last one. Also completes an interrupted rollback, after which a second rollback changes nothing. Throws error code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)

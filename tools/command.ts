@@ -156,7 +156,7 @@ export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
   return flags.json === true || flags.output === "json"
 }
 
-/** Returns the screen for a command's text. The width is unlimited for `--wide`. */
+/** Returns the screen for a command's text. The width is unlimited with `--output wide`. */
 export function screenOf(args: Arguments, { columns, colour = false }: Terminal): Screen {
   const isWide = args.flags.output === "wide"
   return { columns: isWide ? undefined : columns, colour, isWide, hasHeads: !given(args, "no-headers") }

@@ -36,13 +36,13 @@ export function findContainer(name: string, all: readonly NodeAttachment[], more
   )
 }
 
-/** An interface of a container, selected by network. The name selects one of several in the same network. */
+/** Selects an interface of a container by its network, and by its name if the container has several in that network. */
 export interface Selection {
   readonly network: string
   readonly ifName: string | undefined
 }
 
-/** Returns the selection of a network and, if `--ifname` or `CNI_IFNAME` is given, of an interface. */
+/** Returns the selection of a network and of the interface in `--ifname` or `CNI_IFNAME`, if given. */
 export function selectionOf(network: string, args: Arguments, { env }: Pick<Terminal, "env">): Selection {
   return { network, ifName: text(args, "ifname") ?? (env.CNI_IFNAME || undefined) }
 }
@@ -67,7 +67,7 @@ export function findAttachment(
   throw new Error(`Cannot find interface${wanted} of container "${name}" in network "${network}": ${has}`)
 }
 
-/** Returns a requested attachment for a verb, with the names that the node's records have. */
+/** Returns the attachment for a verb with the container ID, interface name and namespace in the node's records. */
 export function asFound(asked: Attachment, { containerId, ifName, netns = "" }: NodeAttachment): Attachment {
   return { ...asked, containerId, ifName: ifName || defaults.ifName, netns }
 }

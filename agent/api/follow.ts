@@ -21,7 +21,9 @@ export interface Follower {
   fault(message: string | undefined): void
 }
 
-/** The number of objects in a page. A page of 50 nodes of some 15 kB each is in memory as text and as objects. */
+/**
+ * The number of objects in a page. A page of 50 nodes, each of some 15 kB, is in memory both as text and as objects.
+ */
 const PAGE = "50"
 /**
  * The duration of a watch in seconds. A watch ends earlier if no event arrives, not even the bookmark about every

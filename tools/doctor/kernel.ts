@@ -5,7 +5,7 @@ import { gatewaysOn, isGateway } from "./bridges.ts"
 import { affectedBy, bridgeOf, bridgesOf, type Check, type DoctorInput, type Finding, routedLinks } from "./finding.ts"
 import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 
-/** The used share of a table above which it is nearly full. */
+/** The used share of a table above which the table counts as nearly full. */
 export const NEARLY_FULL = 0.8
 
 /** Finds disabled forwarding. ADD enables it, but other programs may disable it again. */
@@ -174,10 +174,13 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
   })
 }
 
-/** Finds disabled IPv6 where containers have IPv6 addresses. */
+/** Finds bridges and uplinks with disabled IPv6 whose containers have IPv6 addresses. */
 export const checkIpv6: Check = (input) => [...withoutIpv6Uplink(input), ...withoutIpv6Bridge(input)]
 
-/** Finds a host whose uplinks have IPv6 disabled, although containers have an IPv6 default route. */
+/**
+ * Finds an uplink with disabled IPv6 on a host without another IPv6 route out, if containers have an IPv6 default
+ * route.
+ */
 function withoutIpv6Uplink({ node, examined, sysctl }: DoctorInput): Finding[] {
   const isOut = ({ dst, gateway }: NodeRoute) => dst === "::/0" || (dst.includes(":") && gateway !== undefined)
   const used = examined.filter(

@@ -1,4 +1,6 @@
-/** A value in a command. Text is quoted, a list is inserted as its words, a command is inserted unchanged. */
+/**
+ * A value in a command: text that is quoted, a list whose words are quoted, or a command that is inserted unchanged.
+ */
 type Value = string | number | Command | readonly string[]
 
 /** A shell line, created by `sh`. All values are inserted and quoted. */
@@ -11,7 +13,7 @@ export class Command {
     this.values = values
   }
 
-  /** The line to paste. */
+  /** Returns the line to paste into a shell. */
   get line(): string {
     return this.strings
       .map((text, at) => `${text}${at < this.values.length ? written(this.values[at] ?? "") : ""}`)

@@ -11,7 +11,7 @@ const LONG_COMMAND = 6
 
 /**
  * Returns the report for terminals: errors first, each with reason and remedy, then the planned deletions. With
- * `isWhole`, it names all objects.
+ * `isWhole`, the report names all objects.
  */
 export function report(
   { findings }: Examination,

@@ -23,9 +23,9 @@ function headerOf(name: string, size: number, nowMs: number): Uint8Array {
   const octal = (value: number) => value.toString(8).padStart(11, "0")
   const [prefix, last] = splitName(name)
   write(last, 0, 100)
-  write("0000600\0", 100) // mode
-  write("0000000\0", 108) // owner
-  write("0000000\0", 116) // group
+  write("0000600\0", 100) // the file's mode
+  write("0000000\0", 108) // the file's owner
+  write("0000000\0", 116) // the file's group
   write(`${octal(size)}\0`, 124)
   write(`${octal(Math.floor(nowMs / 1000))}\0`, 136)
   write("        ", 148) // the checksum counts its own field as spaces

@@ -62,8 +62,8 @@ export const checkDefaultRoute: Check = (input) => {
 }
 
 /**
- * Finds default routes whose interfaces have no carrier, so that packets are lost. Ignores bridges, because a bridge
- * without ports never has a carrier.
+ * Finds default routes whose interfaces have no carrier, so that packets are lost. Ignores bridges, which have no
+ * carrier while they have no ports.
  */
 export const checkUplinkState: Check = (input) => {
   const { node, attachments } = input

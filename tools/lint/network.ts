@@ -23,7 +23,7 @@ export interface Entry {
   readonly node: Node
   /** The plugin's own name, even if its file has another name. */
   readonly type: string
-  /** Undefined for a plugin of another suite. */
+  /** The plugin's tables of keys. Undefined for a plugin of another suite. */
   readonly known: Known | undefined
   /** The IPAM plugin of this suite that the plugin runs, if any. */
   readonly ipam: Known | undefined
@@ -136,7 +136,7 @@ function checkSyntax(source: Source, findings: Findings): boolean {
   }
 }
 
-/** Reports a missing `spec.config`, for which Multus uses a network file with the object's name on each node. */
+/** Reports a missing `spec.config`. Multus then uses a network file with the object's name on each node. */
 function checkNoConfig(source: Source, { isObject, name }: Attachment, findings: Findings): void {
   if (isObject) {
     findings.add(source, undefined, "wrong-value", '"spec.config" is an object: expected a string with JSON')

@@ -73,8 +73,8 @@ function checkPublishedPorts({ source, node, known }: Entry, before: readonly En
 }
 
 /**
- * Reports vlan as a limit of one container: the kernel allows one interface of each VLAN on a master, in all namespaces
- * together.
+ * Reports vlan, which allows only one container: the kernel allows one interface of each VLAN on a master, in all
+ * namespaces together.
  */
 function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   if (known?.name !== "vlan" || isOn(node, ["linkInContainer"])) return
@@ -94,8 +94,8 @@ function severityOf({ attachment }: Entry["source"]) {
 }
 
 /**
- * Reports host-local on a link that several nodes share. It reserves addresses on one node only, so that nodes assign
- * the same ones.
+ * Reports host-local on a link that several nodes share. host-local knows only the reservations of its own node, so
+ * nodes assign the same addresses.
  */
 export function checkSharedRange({ source, node, known, ipam }: Entry, findings: Findings): void {
   const isShared = ipam?.name === "host-local" && known?.isOnLan === true

@@ -4,7 +4,7 @@
  */
 export type Severity = "error" | "warning" | "info"
 
-/** All rules, with the severity of their findings. docs/lint.md has a section for each. */
+/** All rules with the severity of their findings. docs/lint.md has a section for each rule. */
 export const rules = {
   "json-syntax": "error",
   "duplicate-key": "warning",

@@ -12,7 +12,7 @@ import {
   recordedPlugins,
 } from "../node/mod.ts"
 
-/** The packet filter that contains rules of a pod. During the switch back, both may. */
+/** The packet filter that contains rules of a pod. Both filters contain some during the switch back. */
 export type Place = "iptables" | "nftables" | "both"
 
 /** An attachment of a container that runs or may run, with its objects on the host. */

@@ -175,9 +175,9 @@ function addLeases(drafts: Drafts, { network, leases }: Node["stores"][number]):
   }
 }
 
-/** Places of published ports in the packet filters of both suites. */
+/** Tables, chains and sets of published ports, in the packet filters of both suites. */
 const PORT_PLACES = /cni_hostport|nat (CNI-DN|CNI-HOSTPORT)/
-/** The place of published ports of this suite, whose rules fill `ports`. */
+/** The sets of published ports of this suite, from which `ports` is filled. */
 const OUR_PORTS = /cni_hostports/
 
 /** Returns the published ports according to the rules, or the requested ports if the rules are unreadable. */

@@ -26,7 +26,7 @@ export function lostBridge(one: NodeAttachment, node: Pick<Node, "links" | "netw
   return found !== undefined && end.master === found.index ? undefined : { bridge, isThere: found !== undefined, end }
 }
 
-/** Returns a sentence such as "bridge "cni0" does not exist" or ""veth1" is not a port of bridge "cni0"". */
+/** Describes a lost bridge: "bridge "cni0" does not exist", or ""veth1" is not a port of bridge "cni0"". */
 export function describeLostBridge({ bridge, isThere, end }: LostBridge): string {
   return isThere ? `"${end.name}" is not a port of bridge "${bridge}"` : `bridge "${bridge}" does not exist`
 }

@@ -21,7 +21,7 @@ export interface NodePlaces {
   readonly dataDir: string
 }
 
-/** A part of the node that could not be read, and the reason. Without this, an empty list would mislead. */
+/** A part of the node that could not be read, and the reason. An empty list alone would be misleading. */
 export interface Unread {
   readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
   readonly reason: string

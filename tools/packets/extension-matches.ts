@@ -14,7 +14,7 @@ import {
   u32Bits,
 } from "./packet.ts"
 
-/** Whether an iptables match matches a packet. Undefined for an unknown match. */
+/** Whether an iptables match applies to a packet. Undefined if unknown. */
 type Answer = boolean | "by chance" | undefined
 
 /** Reads the fields of a match's struct. The hosts of these plugins are little-endian. */
@@ -84,7 +84,7 @@ const matches: Readonly<Record<string, Match>> = {
   rpfilter: matchReversePath,
 }
 
-/** struct xt_addrtype_info_v1, and its older version, which has a u32 for each inversion. */
+/** Evaluates address types: struct xt_addrtype_info_v1, and its older version, which has a u32 for each inversion. */
 function matchAddressType(
   info: Info,
   { source, destination, input, output }: Packet,
@@ -108,14 +108,14 @@ const CONNTRACK = {
   alias: 1 << 13,
 } as const
 
-/** `XT_CONNTRACK_STATE_*` */
+/** Returns the `XT_CONNTRACK_STATE_*` bits of a packet's connection. */
 function stateOf(packet: Packet): number {
   const { tracking, isDestinationMapped, isSourceMapped } = packet
   const state = { none: 1, established: 2, new: 8, untracked: 256 }[tracking]
   return isTracked(packet) ? state | (isSourceMapped ? 64 : 0) | (isDestinationMapped ? 128 : 0) : state
 }
 
-/** struct xt_conntrack_mtinfo1, 2 and 3: state, status and direction. */
+/** Evaluates state, status and direction of a connection: struct xt_conntrack_mtinfo1, 2 and 3. */
 function matchConnection(info: Info, packet: Packet, _: Kernel, revision: number): Answer {
   if (revision === 0) return undefined
   const [flags, inverted] = [info.u16(146), info.u16(148)]
@@ -134,13 +134,13 @@ function matchConnection(info: Info, packet: Packet, _: Kernel, revision: number
   return (flags & ~known) === 0 ? true : undefined
 }
 
-/** struct xt_mark_mtinfo1 */
+/** Evaluates a mark: struct xt_mark_mtinfo1. */
 function matchMark(info: Info, mark: Bits): Answer {
   const order = compareBits(maskedBits(mark, info.bytes.subarray(4, 8), new Uint8Array(4)), u32Bits(info.u32(0)).value)
   return order === undefined ? undefined : (order === 0) !== (info.u8(8) !== 0)
 }
 
-/** struct xt_tcp */
+/** Evaluates TCP ports and flags: struct xt_tcp. */
 function matchTcp(info: Info, packet: Packet): Answer {
   const [mask, wanted, inverted] = [info.u8(9), info.u8(10), info.u8(11)]
   if (packet.protocol !== IPPROTO.tcp) return false
@@ -169,7 +169,10 @@ function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number
   return holds.includes(false) ? false : holds.every((each) => each === true) || undefined
 }
 
-/** struct xt_multiport_v1: source or destination, the count, the ports, and whether the next port ends a range. */
+/**
+ * Evaluates a list of ports: struct xt_multiport_v1. It has source or destination, the count, the ports, and whether
+ * the next port ends a range.
+ */
 function matchMultiport(info: Info, packet: Packet): Answer {
   const { destinationPort } = packet
   if (isAnswer(packet)) return undefined
@@ -184,7 +187,7 @@ function matchMultiport(info: Info, packet: Packet): Answer {
   return undefined // the source port
 }
 
-/** struct ipt_icmp and ip6t_icmp: an echo has code 0. */
+/** Evaluates the ICMP type: struct ipt_icmp and ip6t_icmp. An echo has code 0. */
 function matchIcmp(info: Info, packet: Packet, wanted: number): Answer {
   const echo = icmpTypeOf(packet)
   if (packet.protocol !== wanted) return false
@@ -193,7 +196,7 @@ function matchIcmp(info: Info, packet: Packet, wanted: number): Answer {
   return isOfType !== ((info.u8(3) & 1) !== 0)
 }
 
-/** struct xt_iprange_mtinfo */
+/** Evaluates address ranges: struct xt_iprange_mtinfo. */
 function matchRange(info: Info, { source, destination }: Packet): Answer {
   const flags = info.u8(64)
   const isIn = (ip: Uint8Array, at: number) =>
@@ -209,8 +212,8 @@ function compareBytes(one: Uint8Array, other: Uint8Array): number {
 }
 
 /**
- * struct xt_recent_mtinfo: `--set` always matches. For other options it is known whether the list contains the source,
- * but not since when.
+ * Evaluates a list of recent addresses: struct xt_recent_mtinfo. `--set` always matches. For other options it is known
+ * whether the list contains the source, but not since when.
  */
 function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   const [operation, isInverted] = [info.u8(8), info.u8(9) !== 0]
@@ -220,7 +223,10 @@ function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/** struct xt_rpfilter_info: matches if the route to the source uses the input interface. */
+/**
+ * Evaluates reverse path filtering: struct xt_rpfilter_info. It matches if the route to the source uses the input
+ * interface.
+ */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

@@ -8,18 +8,21 @@ import type { Kernel } from "./kernel.ts"
 /** The destination of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
-  /** 0 for ICMP, which has no ports. */
+  /** The port. 0 for ICMP, which has no ports. */
   readonly port: number
   readonly protocol: "tcp" | "udp" | "icmp"
 }
 
-/** The first packet of a connection, or its answer, at one hook. Rules do not change it but create changed copies. */
+/**
+ * The first packet of a connection, or its answer, at one hook. Rules do not change this object but create changed
+ * copies.
+ */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array
   /** `IPPROTO_*` */
   readonly protocol: number
-  /** 0 for ICMP, and for an answer, whose destination port is unknown. */
+  /** The destination port. 0 for ICMP, and for an answer, whose destination port is unknown. */
   readonly destinationPort: number
   /**
    * The source port of an answer; 0 for ICMP. Undefined for the first packet of a connection, because the client
@@ -36,7 +39,7 @@ export interface Packet {
   readonly connectionLabels: Bits
   /** "none" before the kernel looks up the connection: at prerouting, before priority -200. */
   readonly tracking: "none" | "new" | "established" | "untracked"
-  /** Addresses and port as the sender set them. */
+  /** The addresses and the destination port as the sender set them. */
   readonly original: { readonly source: Uint8Array; readonly destination: Uint8Array; readonly destinationPort: number }
   readonly isDestinationMapped: boolean
   readonly isSourceMapped: boolean

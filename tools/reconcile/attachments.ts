@@ -51,7 +51,7 @@ export interface Skipped extends Partial<Owner> {
   /** The path of the attachment's record. */
   readonly record?: string
   readonly reason: string
-  /** Whether the container may live, so that something may still be missing. */
+  /** Whether the container may be running, so that its objects may be missing. */
   readonly isFailure: boolean
 }
 

@@ -16,10 +16,7 @@ const [FIRST_MS, MOST_MS] = [1000, 64_000]
 /** Receives notifications over the system bus when firewalld reloads or starts. */
 export class FirewalldWatch implements Disposable {
   #bus: Bus | undefined
-  /**
-   * The unique bus name of firewalld's connection. Any user can send signals to this connection, but only from another
-   * name.
-   */
+  /** The unique bus name of firewalld's connection. Other users can send the same signals, but not from this name. */
   #owner: string | undefined
   #pauseMs = FIRST_MS
   /** The time of the next attempt to connect, as `monotonicMs`. Undefined if no bus exists. */

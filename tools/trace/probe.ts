@@ -91,7 +91,7 @@ export function outcomeOf(errno: number): Exclude<Probed["outcome"], "connected"
   return name === "ETIMEDOUT" ? "no answer" : "unreachable"
 }
 
-/** struct sockaddr_in and sockaddr_in6, <netinet/in.h>. */
+/** Returns the address as struct sockaddr_in or sockaddr_in6, <netinet/in.h>. */
 export function socketAddress({ ip, port }: Pick<Destination, "ip" | "port">): Uint8Array {
   const isIpv4 = familyOf(ip) === AF_INET
   const address = new Uint8Array(isIpv4 ? 16 : SOCKADDR_SIZE)
