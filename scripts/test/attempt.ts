@@ -33,6 +33,7 @@ export async function attempt(
   const printed = openSync(`${report}.log`, "w")
   const child = Bun.spawn([process.execPath, "test", ...options, ...files], {
     cwd,
+    env: process.env, // otherwise the variables of the start of this process
     stdin: "ignore",
     stdout: printed,
     stderr: printed,

@@ -25,12 +25,18 @@ async function run(files: Files, { together = false, retry = true }: { together?
   const place = { root: directory.path, reports: directory.path, log: directory.join("log"), retry }
   const groups = together ? [paths] : paths.map((path) => [path])
   const script = `import { Runner } from ${JSON.stringify(join(import.meta.dir, "runner.ts"))}
+    process.env.CNI_RUNNER_TEST = "set"
     const runner = new Runner(${JSON.stringify(place)})
     await runner.tests(${JSON.stringify(groups)}, ${JSON.stringify(limits)}, 2)
     process.exitCode = runner.finish()`
   const { stdout, exitCode } = await execa(process.execPath, ["-e", script], { reject: false, stderr: "inherit" })
   return { lines: stdout.split("\n"), exitCode, log: readFileSync(place.log, "utf8") }
 }
+
+test("a variable that the command has set reaches the tests", async () => {
+  const { lines } = await run({ a: 'if (process.env.CNI_RUNNER_TEST !== "set") throw new Error("no variable")' })
+  expect(lines.at(-1)).toBe("1 passed, 0 failed")
+}, 900_000)
 
 test("each file that passes is one line, which has its number; what it prints is in the log", async () => {
   const { lines, exitCode, log } = await run({ a: 'console.log("noise")', b: good })
