@@ -63,7 +63,7 @@ const makers = {
 
 export type Maker = keyof typeof makers
 
-/** How a container is connected to the host. */
+/** The options of a container's connection to the host. */
 export interface Connection {
   maker?: Maker
   ifName?: string

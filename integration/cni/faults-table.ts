@@ -23,12 +23,12 @@ export interface Fault {
   readonly how?: string
   readonly needs?: Feature
   readonly severity: "error" | "warning"
-  /** Matches the message. It contains the names that the finding must mention. */
+  /** A pattern of the message, with the names that it must contain. */
   readonly names: RegExp
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
   /** Other findings that the fault causes. */
   readonly besides?: readonly FindingName[]
-  /** Matches the remedy, if it is advice instead of a command. `mend` then repairs the fault. */
+  /** A pattern of the remedy, if that is advice instead of a command. `mend` then repairs the fault. */
   readonly words?: RegExp
   mend?(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
 }

@@ -32,7 +32,7 @@ function networkOf({ ipMasqBackend, backend }: { ipMasqBackend?: string; backend
 }
 
 /**
- * Returns what the host has for a container, by the container's ID: reservations, link aliases, and rules of both
+ * Returns the objects of a container on the host, by the container's ID: reservations, link aliases, and rules of both
  * packet filters.
  */
 async function tracesOf(host: HostNamespace, { name }: ContainerNamespace): Promise<string[]> {

@@ -6,7 +6,7 @@ import { builtPlugins, HostNamespace, programEnv, TemporaryDirectory } from "../
 
 const tool = join(builtPlugins, "../cni")
 
-/** An old plugin, whose newest version of the specification is 0.4.0. */
+/** A plugin that supports the specification only up to 0.4.0. */
 const elder = `#!/bin/sh
 echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `

@@ -61,7 +61,7 @@ export class Leases {
     return new Map(names.map((name) => [name, readFileSync(`${directory}/${name}`, "latin1")]))
   }
 
-  /** Returns the names of reservation files with invalid content. */
+  /** Returns the invalid contents of reservation files. */
   torn(): string[] {
     return [...this.reservations().values()].filter((text) => !/^[\w-]+\r\neth0$/.test(text))
   }

@@ -144,7 +144,7 @@ test("a source that another program moves to another zone in the meantime is tha
     await lab.host.exec("firewall-cmd", ["--zone=drop", `--change-source=${source}`])
   expect((await fail(pod.firewall.check(pod.result))).msg).toContain(`Cannot find the address ${pod.ip}/32`)
   const other = await lab.connectPod()
-  expect((await succeed(other.allow())).stderr).toContain("ZONE_CONFLICT") // DEL of the recorded sources of the first container fails
+  expect((await succeed(other.allow())).stderr).toContain("ZONE_CONFLICT") // from the recorded sources of the first container
   expect(await sourcesIn(lab.host)).toEqual([`${other.ip}/32`, `${other.ip6}/128`])
   expect((await succeed(pod.firewall.run("DEL"))).stderr).toBe("")
   const { msg, details } = await fail(pod.allow())

@@ -15,7 +15,7 @@ import {
 } from "../lab/mod.ts"
 import { createHost, dualStack, hostAddresses, seenBy, settle, twoInterfaces } from "./host.ts"
 
-/** Debian's Go plugins. */
+/** The call options for Debian's Go plugin bridge. */
 const goBridge = { bin: "/usr/lib/cni/bridge", path: "/usr/lib/cni" }
 
 describe("a container of the Go suite", () => {

@@ -18,7 +18,7 @@ export class RunningListener implements AsyncDisposable {
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
   said = ""
   hasEnded = false
-  /** Resolves with its output when it has ended. */
+  /** A promise of the output. It resolves when the listener has ended. */
   readonly ended: Promise<string>
 
   private constructor(node: NodeLab, under: readonly string[]) {

@@ -121,7 +121,7 @@ const suites = {
   reference: { binDir: "/usr/lib/cni" },
 } as const
 
-/** Debian's Go plugins support no later version. */
+/** The network of pods, in the newest version that Debian's Go plugins support. */
 const network = { ...podsNetwork, cniVersion: "1.0.0", plugins: [...podsNetwork.plugins, { type: "firewall" }] }
 
 /** A node with two pods, and another machine that has no route to the pods. */

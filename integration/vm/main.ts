@@ -70,7 +70,8 @@ async function runMachines(
   const long = word === undefined ? {} : { files: [], limitMs: 14_400_000 }
   const isComplete = word === undefined && (sample || names.length === kernelNames.length)
   const whole = isComplete ? {} : { only: undefined }
-  // Plan for all kernels, because a test stays with the kernel that was added for it, even if that machine is not started now.
+  // Plan for all kernels, because a test stays with the kernel that was added for it, even if that machine is not
+  // started now.
   const planned = kernelNames.map((name): Kernel => ({ ...kernels[name], ...whole, ...long }))
   const plans = planJobs(planned, files, missing)
   const isAsked = (_: unknown, at: number) => names.some((name) => name === kernelNames[at])

@@ -96,7 +96,7 @@ export class Cluster implements AsyncDisposable {
   }
 }
 
-/** A node with a bridge network. The agent runs if it is started. */
+/** A node with a bridge network, and with the agent once a test has started it. */
 export class ClusterNode implements AsyncDisposable {
   readonly host: HostNamespace
   readonly name: string

@@ -9,7 +9,7 @@ import { place } from "./values.ts"
 
 const seed = Number(process.env.CNI_TEST_SEED ?? 20251122)
 
-/** Makes the calls in one way on a new host, and returns the outputs. */
+/** Makes the calls on a new host, in the way that `side` names, and returns the outputs. */
 async function drive(side: Side, calls: readonly DriverCall[]): Promise<DriverAnswer[]> {
   await using host = await hostFor(...pluginNames)
   await using directory = await TemporaryDirectory.create()

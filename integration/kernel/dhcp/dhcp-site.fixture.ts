@@ -41,7 +41,7 @@ class Caller {
 }
 
 /**
- * A container with `eth0`, which is down, a DHCP server at the host's end of it, and the leases of a newly started
+ * A container whose `eth0` is down, a DHCP server at the peer of `eth0` on the host, and the leases of a newly started
  * daemon.
  */
 export class DhcpSite implements Disposable {

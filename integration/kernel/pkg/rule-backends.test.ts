@@ -23,7 +23,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-/** Runs these steps of a feature, if requested as on a kernel without nf_tables. */
+/** Runs these steps of a feature. If `hasNftables` is false, it acts as on a kernel without nf_tables. */
 async function run(name: FeatureName, steps: readonly Step[], hasNftables = true): Promise<Outcome[]> {
   const request: Request = { name, steps, hasNftables }
   features.stdin.write(`${JSON.stringify(request)}\n`)
@@ -60,7 +60,9 @@ interface Row {
   readonly backend: "nftables" | "iptables"
   /** The name of the nf_tables table. */
   readonly table: string
-  /** What ADD requests for attachment 1, what STATUS requests, and what is needed, as parts of messages. */
+  /**
+   * Parts of messages: the request of ADD for attachment 1, the request of STATUS, and the requirement on the kernel.
+   */
   readonly does: string
   readonly serves: string
   readonly needs: string

@@ -7,7 +7,7 @@ export type ProxyMode = "iptables" | "nftables" | "ipvs"
 /** The time limit in milliseconds, before `scaleTimeout`, until kube-proxy has written the rules of a service. */
 const syncMs = 25_000
 
-/** A service with a NodePort and a port of its ClusterIPs, which are equal. */
+/** A service with a NodePort, and with a port at its ClusterIPs. */
 export interface NodePortService {
   readonly name: string
   readonly clusterIps: readonly string[]
