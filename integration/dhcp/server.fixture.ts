@@ -4,7 +4,7 @@
  *
  *   bun server.fixture.ts hostile FRAMES   sends many wrong or nearly right frames before the right one with 10.1.2.77
  *   bun server.fixture.ts moving           leases 10.1.2.77 for four seconds, and renews it as 10.1.2.78
- *   bun server.fixture.ts giant            answers with 10.1.2.66 and 1,700 routes in a frame of 8.5 KB, then with 10.1.2.77
+ *   bun server.fixture.ts giant            answers with 10.1.2.66 and 1,700 routes (8.5 KB), then with 10.1.2.77
  *   bun server.fixture.ts refusing         leases 10.1.2.77 for four seconds, refuses to renew it, and then leases it with
  *                                          an MTU and a route that every kernel refuses
  */

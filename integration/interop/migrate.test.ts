@@ -76,7 +76,7 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
 }
 
 /**
- * Follows commands of the page, and counts flows during them: from one container to the other machine, and from there to
+ * Follows commands of the page and counts flows during them: from one container to the other machine, and from there to
  * a published port.
  */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {

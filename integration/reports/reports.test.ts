@@ -1,6 +1,6 @@
 /**
  * Tests public bug reports of users of CNI plugins: the reported steps, and the required outcome. The other files of
- * this directory contain the reports about chained plugins, ports and devices. The tests of plugins cover these reports:
+ * this directory contain reports about chained plugins, ports and devices. The tests of plugins cover these reports:
  *
  *   plugins#160, cni#923, podman#6114   integration/every-plugin/router-advertisements.test.ts
  *   plugins#243                         integration/vlan: "a VLAN of a master is one container's"

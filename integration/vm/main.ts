@@ -24,7 +24,7 @@ const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
 
-/** The number of machines that run at the same time. Each uses a processor, and CI runs other tests at the same time. */
+/** The number of machines that run at the same time. Each uses a processor, and CI runs other tests then. */
 const AT_ONCE = 2
 
 /** Returns the tests that this machine's kernel cannot run. Does not run tests to find them. */

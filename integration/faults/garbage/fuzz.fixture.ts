@@ -1,5 +1,6 @@
-// Runs many cases in one process. It is built like the plugins, with sanitizers or without. `fuzz record` prints the kernel's answers
-// to all requests of plugins, as cases. Otherwise each line of stdin is a case: its number goes to stderr, all results to stdout.
+// Runs many cases in one process. It is built like the plugins, with sanitizers or without. `fuzz record` prints the
+// kernel's answers to all requests of plugins, as cases. Otherwise each line of stdin is a case: its number goes to
+// stderr, all results to stdout.
 // biome-ignore assist/source/organizeImports: this module must replace the engine's functions before others copy them
 import { watch } from "./door.fixture.ts"
 import { pluginsInProcess, requirePlugin } from "../../../suite/plugins.ts"

@@ -1,6 +1,6 @@
 /**
- * Runs the conformance tests of Kubernetes' [sig-network] on three nodes, which are namespaces. deploy/kubernetes sets up
- * their pod network. Each mode of kube-proxy gets a new cluster.
+ * Runs the conformance tests of Kubernetes' [sig-network] on three nodes, which are namespaces. deploy/kubernetes sets
+ * up their pod network. Each mode of kube-proxy gets a new cluster.
  *
  *   npm run test:conformance                     all of them
  *   npm run test:conformance -- --dual-stack     with both families, and with the tests of Feature:IPv6DualStack
