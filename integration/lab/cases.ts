@@ -34,19 +34,21 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * Reports whether `CNI_TEST_KINDS=sample` skips this case because another plugin of the same role runs it. In a sample,
- * half of the plugins of a role run each case, but only one of similar plugins. The choice depends on the title, so it
- * is the same in each run.
+ * Reports whether `CNI_TEST_KINDS` skips this case because another plugin of the same role runs it. With `half`, half of
+ * the plugins of a role run each case, but only one of similar plugins; with `one`, one plugin of a role. The choice
+ * depends on the title, so it is the same in each run.
  */
 function isLeftToAnother(plugin: string, title: string): boolean {
-  if (process.env.CNI_TEST_KINDS !== "sample") return false
+  const kinds = process.env.CNI_TEST_KINDS
+  if (kinds === undefined) return false
   const { like, role } = pluginRow(plugin)
   const ofRole = pluginsAs(role)
   const words = title.replaceAll(new RegExp(ofRole.join("|"), "g"), "")
   const sum = [...words].reduce((total, letter) => total + (letter.codePointAt(0) ?? 0), 0)
   const alike = ofRole.filter((name) => pluginRow(name).like === like)
   if (like !== undefined) return alike[sum % alike.length] !== plugin
-  return alike.length > 1 && (sum + alike.indexOf(plugin)) % 2 === 1
+  const share = kinds === "half" ? 2 : alike.length
+  return alike.length > 1 && (sum + alike.indexOf(plugin)) % share !== 0
 }
 
 /** Defines a test of a plugin. Skips it if the kernel lacks a feature that the plugin requires. */

@@ -3,7 +3,7 @@
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
  *   npm run test:vm                                  on all kernels
- *   npm run test:vm -- --sample                      without qemu-without-ipv6; shared cases run for some plugins
+ *   npm run test:vm -- --sample                      without qemu-without-ipv6; one plugin of a role runs a shared case
  *   bun integration/vm/main.ts qemu|uml              on one kernel; also uml-without-ipv6 and qemu-without-ipv6
  *   bun integration/vm/main.ts uml --faults killed   the long form of `integration/faults/killed*` on one kernel
  *
@@ -61,7 +61,7 @@ async function runMachines(
   names: readonly KernelName[],
   { faults: word, sample = false }: { faults?: string | undefined; sample?: boolean | undefined },
 ): Promise<{ passed: number; failed: number }> {
-  const kinds = { ...(sample && { CNI_TEST_KINDS: "sample" }) }
+  const kinds = { ...(sample && { CNI_TEST_KINDS: "one" }) }
 
   const all = await readTestFiles(join(import.meta.dir, ".."))
   const files = new Map([...all].filter(([name]) => word === undefined || name.startsWith(`faults/${word}`)))
