@@ -15,7 +15,6 @@ export interface NodeFacts {
 export class Nodes implements Follower {
   readonly path = "/api/v1/nodes"
   readonly kind = "NodeList"
-  /** The name of this node. */
   readonly own: string
   /** This node's own Node, if it was read before the first list. */
   early: NodeFacts | undefined

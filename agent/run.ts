@@ -21,9 +21,7 @@ import { RouteTable } from "./routes/sync.ts"
 import { type Endpoint, serveHttp, serveSocket } from "./server.ts"
 import type { Status } from "./status.ts"
 
-/** The settings of an agent. */
 export interface AgentOptions {
-  /** The name of this node's Node object. */
   readonly node: string
   readonly connection: Connection
   readonly network: RangedNetwork

@@ -33,7 +33,6 @@ test("the socket is for root alone, tells the status, excludes a second agent, a
   }
 })
 
-/** Returns a port that is not in use. */
 async function freePort(): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>()
   const probe = createServer().listen(0, "127.0.0.1", () => {

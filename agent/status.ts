@@ -5,7 +5,6 @@ import type { Stray } from "./ranges.ts"
 /** The status of an agent and its node, as `cni-agent status -o json` prints it. */
 export interface Status {
   readonly version: string
-  /** The name of the Node object. */
   readonly node: string
   readonly server: string
   /** The reason why the agent cannot follow the Nodes at present. */

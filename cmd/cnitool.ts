@@ -111,7 +111,6 @@ function runtimeOf({ env, stderr, signal }: Terminal, cacheDir: string): Runtime
   return { path: readPath(env.CNI_PATH ?? ""), cacheDir, env, stderr, signal }
 }
 
-/** The summary of each command of `cnitool`. */
 const summaries: Readonly<Record<string, string>> = {
   add: "Attach a network namespace to a network and print the result",
   check: "Check that an attachment is unchanged since ADD",
@@ -122,7 +121,6 @@ const summaries: Readonly<Record<string, string>> = {
   help: "Show the help of a command",
 }
 
-/** Returns the help about all commands. */
 function toolHelp(): string {
   const lines = Object.entries(summaries).map(([name, summary]) => `  ${name.padEnd(12)}${summary}`)
   return `Attaches network namespaces to CNI networks, with the command line of the reference tool.
@@ -143,7 +141,6 @@ Environment:
 ${flagsHelp}`
 }
 
-/** Returns the usage of one command. */
 function commandUsage(command: string): string {
   if (command === "completion") return `Usage:\n  cnitool completion SHELL\n\n${completionHelp("cnitool")}\n`
   return `Usage:\n  cnitool ${command} NETWORK NETNS [flags]\n\n${flagsHelp}`

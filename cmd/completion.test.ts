@@ -21,7 +21,6 @@ const commands = {
   help: { words: ["COMMAND"], flags: {} },
 } as const
 
-/** Returns a lab with the networks "lab" and "lan". */
 function labOfTwo(): Lab {
   const lab = new Lab()
   lab.conf("10-lan.conflist", { name: "lan", plugins: [{ type: "x" }] })
@@ -91,7 +90,6 @@ describe("a command line", () => {
 })
 
 describe("the script for", () => {
-  /** Installs programs that run the tools' sources into the lab's directory of programs. */
   function installTools(lab: Lab): void {
     for (const tool of ["cni", "cnitool"]) {
       const file = join(lab.binDir, tool)

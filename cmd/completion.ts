@@ -52,7 +52,6 @@ complete --command ${tool} --no-files --arguments '(__${tool}_complete)'
 `,
 }
 
-/** The names of the supported shells. */
 export const shells: readonly string[] = Object.keys(scripts)
 
 /**
@@ -63,7 +62,6 @@ export function completionScript(tool: string, shell: string): string | undefine
   return Object.hasOwn(scripts, shell) ? scripts[shell]?.(tool) : undefined
 }
 
-/** Returns the help text about completion scripts. */
 export function completionHelp(tool: string): string {
   return `Prints a script that lets a shell complete commands, flags, and the names of networks and containers:
   bash   source <(${tool} completion bash)

@@ -1,6 +1,5 @@
 import type { Command, Flag } from "../tools/command.ts"
 
-/** A command line tool with its commands and help texts. */
 export interface Tool {
   readonly name: string
   /** The commands by name, in the order of the help. A name may have several words: "ipam ls". */

@@ -3,7 +3,6 @@ import { basename, dirname, join } from "node:path"
 import { newestVersion, supportedVersions } from "../pkg/types/mod.ts"
 import { pluginNames } from "../suite/plugins.ts"
 
-/** Runs a program of this repository with another program name. */
 function run(file: string, name: string, env: Record<string, string> = {}) {
   const { stdout, stderr, exitCode } = Bun.spawnSync([process.execPath, file], { argv0: name, env })
   return { out: stdout.toString(), err: stderr.toString(), exitCode }

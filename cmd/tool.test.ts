@@ -3,7 +3,6 @@ import type { Command } from "../tools/command.ts"
 import { recordingTerminal } from "../tools/testing.ts"
 import { runTool, type Tool } from "./tool.ts"
 
-/** Returns a tool with one command that fails. */
 function toolWith(fail: () => never): Tool {
   const broken: Command = {
     summary: "",

@@ -25,7 +25,6 @@ export type { Tool } from "./help.ts"
 /** The maximum number of words in a command's name. */
 const NAME_MAX = 3
 
-/** Returns the command `completion` of a tool. */
 export function completionCommand(tool: string): Command {
   return {
     summary: `Print a script that completes command lines in a shell: ${shells.join(", ")}`,

@@ -15,7 +15,6 @@ import { brokenDocument, isFileName, type Manifest, readDocument, readManifest, 
 
 export type Kind = "install" | "rollback" | "uninstall"
 
-/** The change of one file. */
 export interface Step {
   readonly name: string
   /** The file's content before the change, as in `contentOf`. Undefined if the file does not exist. */

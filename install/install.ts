@@ -8,7 +8,6 @@ import { type Outcome, plan, type Wish } from "./plan.ts"
 import { InstallerRun } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
-/** The files to install, and their directory. */
 export interface Installation {
   readonly directory: string
   /** The names of the files to install. Other files stay unchanged. */

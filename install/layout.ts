@@ -25,7 +25,6 @@ export class Layout {
     this.directory = directory
   }
 
-  /** Returns the path of a plugin's file. */
   file(name: string): string {
     return `${this.directory}/${name}`
   }

@@ -13,7 +13,6 @@ import {
 /** The version of the format of manifests and lists of steps. Newer installers may use a larger number. */
 export const FORMAT = 1
 
-/** A file that was installed. */
 export interface Placed {
   /** The file's content as in `contentOf`. */
   readonly content: string
@@ -23,7 +22,6 @@ export interface Placed {
   readonly displaced?: string
 }
 
-/** Installed files by name. */
 type Placements = Readonly<Record<string, Placed>>
 
 /** The current installation in a directory, and the previous one. */

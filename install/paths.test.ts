@@ -4,7 +4,6 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { knownBinDir, runtimePlaces } from "./paths.ts"
 
-/** Creates a root directory with these files. */
 function rootWith(files: Record<string, string>) {
   const root = mkdtempSync(join(tmpdir(), "install-paths-"))
   for (const [path, text] of Object.entries(files)) {

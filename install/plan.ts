@@ -4,7 +4,6 @@ import { contentOf } from "./content.ts"
 import { type Layout, refusal } from "./layout.ts"
 import type { Manifest } from "./manifest.ts"
 
-/** What the installer does with one file. */
 export interface Outcome {
   readonly name: string
   /**

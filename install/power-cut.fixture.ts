@@ -8,7 +8,6 @@ import { verify } from "./verify.ts"
 
 /** The changes that tests of power failures interrupt, and the states that are allowed afterward. */
 
-/** The names of a suite's plugins. */
 export const names = ["bridge", "loopback", "vrf"]
 
 /** Returns the content of each file, without the installer's own files. */

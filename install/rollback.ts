@@ -8,7 +8,6 @@ import { type Outcome, type Plan, plan, type Wish } from "./plan.ts"
 import { findLast, knownOf, requireManifest } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
-/** The options of a rollback. */
 export interface Manner {
   /** Whether to replace files of other programs that were created since, and keep them. */
   readonly adopt?: boolean

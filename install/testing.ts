@@ -22,7 +22,6 @@ export class Site implements Disposable {
   /** In memory if possible, because writing thousands of files to a disk takes time. */
   readonly root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "install-test-"))
   readonly directory = join(this.root, "bin")
-  /** A second directory to install into. */
   readonly other = join(this.root, "tools")
 
   constructor() {
@@ -69,7 +68,6 @@ export class Site implements Disposable {
     return readdirSync(join(this.directory, ".cni-install"), { recursive: true }).map(String).sort()
   }
 
-  /** Rolls back the last installation. */
   back(manner: Manner = {}): readonly Outcome[] {
     return rollback([this.directory], manner).flatMap(({ outcomes }) => outcomes)
   }

@@ -13,7 +13,6 @@ export interface Difference {
   readonly content?: string
 }
 
-/** The state of the installed files in a directory. */
 export interface Verified {
   readonly manifest: Manifest
   readonly differences: readonly Difference[]

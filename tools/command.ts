@@ -13,17 +13,14 @@ export interface Arguments {
   readonly words: readonly string[]
 }
 
-/** The syntax of a flag. */
 export interface FlagSyntax {
   /** Whether the flag takes a value ("string"). */
   readonly type: "string" | "boolean"
   /** The short form of the flag: one letter. */
   readonly short?: string
-  /** Whether the flag may be repeated to give several values. */
   readonly multiple?: boolean
 }
 
-/** A flag: its syntax and its help text. */
 export interface Flag extends FlagSyntax {
   /** The placeholder of the value in help texts: "DIR". */
   readonly value?: string
@@ -32,7 +29,6 @@ export interface Flag extends FlagSyntax {
   readonly help: string
 }
 
-/** A command of `cni`. */
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
@@ -44,7 +40,6 @@ export interface Command {
   readonly flags: Readonly<Record<string, Flag>>
   /** The values of a positional argument for completion, by its name in `words`. */
   readonly choices?: Readonly<Record<string, readonly string[]>>
-  /** The help text with details and examples. */
   readonly help: string
   /** Whether the command runs until it is stopped, without a progress message. */
   readonly isService?: true
@@ -105,13 +100,11 @@ export const outputFlags = {
   "no-headers": { type: "boolean", help: "print tables without their header row" },
 } as const satisfies Record<string, Flag>
 
-/** The flags of commands with `--watch`. */
 export const watchFlags = {
   watch: { type: "boolean", short: "w", help: "print again after each change, until Ctrl-C; exit code 0" },
   interval: { type: "string", value: "SECONDS", help: "how often --watch checks for changes (default 1)" },
 } as const satisfies Record<string, Flag>
 
-/** The flags of every command that runs plugins. */
 export const runtimeFlags = {
   "conf-dir": { type: "string", value: "DIR", help: "network configurations (NETCONFPATH, else the runtime's)" },
   "bin-dir": { type: "string", value: "DIR[:DIR]", help: "plugins (CNI_PATH, else the runtime's)" },
@@ -120,14 +113,12 @@ export const runtimeFlags = {
   ...outputFlags,
 } as const satisfies Record<string, Flag>
 
-/** The flags that select an interface of a container. */
 export const attachmentFlags = {
   ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (CNI_IFNAME, else eth0)" },
   "container-id": { type: "string", value: "ID", help: "default: made from the namespace's path, as cnitool does" },
   ...runtimeFlags,
 } as const satisfies Record<string, Flag>
 
-/** The flags of every command that reads a node. */
 export const nodeFlags = {
   "conf-dir": runtimeFlags["conf-dir"],
   "bin-dir": runtimeFlags["bin-dir"],
@@ -151,7 +142,6 @@ export function placesOf(args: Arguments, { env }: Pick<Terminal, "env">): NodeP
   }
 }
 
-/** Reports whether the user requested JSON. */
 export function wantsJson({ flags }: Pick<Arguments, "flags">): boolean {
   return flags.json === true || flags.output === "json"
 }
@@ -168,7 +158,6 @@ export function print(args: Arguments, terminal: Terminal, found: { json(): unkn
   else terminal.stdout(`${given(args, "watch") ? stringifyJson(found.json()) : printJson(found.json())}\n`)
 }
 
-/** Returns the runtime that flags and environment describe. */
 export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
   const { env, stderr, signal } = terminal
   const { binDirs, cacheDir } = placesOf(args, terminal)

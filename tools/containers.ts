@@ -4,11 +4,9 @@ import { type Arguments, netnsPath, text } from "./command.ts"
 import { containerIdOf, defaults, type Terminal } from "./environment.ts"
 import { attachmentsOf, isNamespace, type Node, type NodeAttachment, type NodePlaces, readNode } from "./node/mod.ts"
 
-/** The help text about the ways to name a container. */
 export const containerHelp = `CONTAINER is the path of a network namespace, a name from "ip netns list", or a name from "cni ps": a container's ID, NAMESPACE/POD,
 or NETWORK/ID/IFNAME.`
 
-/** A container on this node, as an argument named it. */
 export interface NamedContainer {
   /** The path of its network namespace. Undefined if none is recorded. */
   readonly netns: string | undefined

@@ -90,7 +90,6 @@ export interface Terminal extends ScreenSize {
   /** Writes text without adding a newline, with control characters escaped (`visible`). Writes bytes unchanged. */
   readonly stdout: (text: string | Uint8Array) => void
   readonly stderr: (text: string | Uint8Array) => void
-  /** Reads all of stdin. */
   readonly stdin: () => Promise<string>
   /** Whether stdout is a terminal. */
   readonly interactive: boolean
@@ -100,7 +99,6 @@ export interface Terminal extends ScreenSize {
   readonly signal: AbortSignal
 }
 
-/** Returns the variables that have a value. */
 export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }

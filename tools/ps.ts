@@ -35,7 +35,6 @@ const COLUMNS = [
   { head: "NOTES" },
 ] as const
 
-/** The command `cni ps`. */
 export const ps: Command = {
   summary: "Show the attachments on this node, and what was left behind",
   words: ["[NETWORK]"],
@@ -160,7 +159,6 @@ function namespaceCell({ isAlive, netns }: NodeAttachment, { isWide }: Screen): 
   return isAlive ? { text: `alive${path}`, tone: "good" } : { text: `gone${path}`, tone: "bad" }
 }
 
-/** Returns an attachment as JSON. */
 export function attachmentAsJson(one: NodeAttachment): JsonObject {
   const {
     network,

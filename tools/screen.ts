@@ -4,7 +4,6 @@ export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 /** SGR parameters, ECMA-48 8.3.117: the terminal's own colors, which suit its background. */
 const parameters: Readonly<Record<Tone, string>> = { good: "32", warning: "33", bad: "31;1", quiet: "2", strong: "1" }
 
-/** A cell of a table. */
 export type Cell = string | { readonly text: string; readonly tone: Tone }
 
 /** The properties of the terminal on stdout. */

@@ -5,7 +5,6 @@ import { isJsonObject, type JsonValue } from "../pkg/types/mod.ts"
 const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk|certificate/i
 /** The user and password in a URL: `//user:password@` or `//token@`. */
 const USER_INFO = /\/\/(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/@:]+)@/g
-/** The text that replaces a secret. */
 const REMOVED = "(removed)"
 
 /**
@@ -20,7 +19,6 @@ export function redact(value: JsonValue): JsonValue {
   )
 }
 
-/** Returns a key's value without secrets. */
 export function redactMember(key: string, value: JsonValue): JsonValue {
   return SECRET_KEY.test(key) ? REMOVED : redact(value)
 }

@@ -50,7 +50,6 @@ export function sortedByNames<T>(items: readonly T[], namesOf: (item: T) => read
   return keyed.sort((a, b) => (a.key < b.key ? -1 : Number(a.key > b.key))).map(({ item }) => item)
 }
 
-/** The ranges of a network with their usage, and its leases. */
 export interface NetworkUse {
   readonly name: string
   readonly ranges: readonly { ranges: string; used: number; reclaimable: number; total: bigint }[]

@@ -1,7 +1,6 @@
 import { decodeUtf8 } from "../pkg/engine/mod.ts"
 import type { Terminal } from "./environment.ts"
 
-/** A terminal that records its output. */
 export interface RecordingTerminal extends Terminal {
   readonly out: string
   readonly err: string

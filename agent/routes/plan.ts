@@ -83,7 +83,6 @@ function prefixOf(range: string): number {
   return Number(range.slice(range.lastIndexOf("/") + 1))
 }
 
-/** A route of the agent that the main table has. */
 export interface PresentRoute {
   readonly range: string
   readonly gateway: string | undefined
@@ -100,7 +99,6 @@ export function presentIn(routes: readonly ListedRoute[]): PresentRoute[] {
   }))
 }
 
-/** The routes to remove and to add. */
 export interface RouteChanges {
   readonly removed: readonly PresentRoute[]
   readonly added: readonly RangeRoute[]

@@ -70,7 +70,6 @@ export class FakeApi implements AsyncDisposable {
     return this.#objects.get(collection) ?? new Map()
   }
 
-  /** Creates or updates an object. */
   put(object: ApiObject, collection = PATH): void {
     const { name } = object.metadata
     const before = this.#in(collection).get(name)

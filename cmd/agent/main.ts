@@ -4,7 +4,6 @@ import { completionCommand, type Tool } from "../tool.ts"
 import { runCommand } from "./run.ts"
 import { statusCommand } from "./status.ts"
 
-/** The command `cni-agent version`. */
 const versionCommand: Command = {
   summary: "Print the version of the agent",
   words: [],
@@ -15,7 +14,6 @@ const versionCommand: Command = {
   },
 }
 
-/** The executable `cni-agent`. */
 export const agentTool: Tool = {
   name: "cni-agent",
   commands: {

@@ -12,7 +12,6 @@ export const runDirFlag = {
   "run-dir": { type: "string", value: "DIR", help: `ranges/NETWORK.json, and the agent's socket (default ${RUN_DIR})` },
 } as const satisfies Command["flags"]
 
-/** The command `cni-agent run`. */
 export const runCommand: Command = {
   summary: "Keep the ranges and routes of this node until SIGTERM",
   words: [],

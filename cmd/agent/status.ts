@@ -2,7 +2,6 @@ import { askAgent, type Status } from "../../agent/mod.ts"
 import { type Command, outputFlags, print, text } from "../../tools/command.ts"
 import { RUN_DIR, runDirFlag } from "./run.ts"
 
-/** The command `cni-agent status`. */
 export const statusCommand: Command = {
   summary: "Show the ranges and routes of this node, and their faults",
   words: [],

@@ -49,7 +49,6 @@ With --container-id it is a network namespace, which does not have to exist for 
   CNI_ARGS   K=V;K=V
   CAP_ARGS   a JSON object with a value for each capability`
 
-/** The command `cni add`. */
 export const add: Command = {
   summary: "Attach a network namespace to a network",
   words: ["NETWORK", "CONTAINER"],
@@ -73,7 +72,6 @@ Examples:
   },
 }
 
-/** The command `cni check`. */
 export const check: Command = {
   summary: "Check that an attachment is unchanged since ADD",
   words: ["NETWORK", "CONTAINER"],
@@ -93,7 +91,6 @@ Example:
   },
 }
 
-/** The command `cni del`. */
 export const del: Command = {
   summary: "Detach a network namespace from a network",
   words: ["NETWORK", "CONTAINER"],
@@ -119,7 +116,6 @@ Example:
   },
 }
 
-/** The command `cni status`. */
 export const status: Command = {
   summary: "Check that a network can attach containers",
   words: ["NETWORK"],
@@ -145,7 +141,6 @@ Example:
   },
 }
 
-/** Returns the attachment that an ADD with these arguments creates. */
 function newAttachment(args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const path = netnsPath(name)

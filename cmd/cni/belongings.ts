@@ -7,7 +7,6 @@ import { listCommented, PacketFilter, tableFamily } from "../../pkg/nftables/mod
 import { isOwnerOf, messageOf, ownerComment } from "../../pkg/types/mod.ts"
 import { containerChains, deleteStaleRules } from "../../tools/node/mod.ts"
 
-/** An object that an attachment has on this host. */
 export interface Belonging {
   readonly kind: "lease" | "link" | "rule"
   /** The object in words: "10.22.0.7", "veth01ab23cd", "ip cni_masquerade containers". */

@@ -22,7 +22,6 @@ export interface ShownLease {
   readonly alive: boolean
 }
 
-/** The command `cni dhcp ls`. */
 export const dhcpList: Command = {
   summary: "Show the leases of the dhcp daemon",
   words: ["[NETWORK]"],

@@ -36,7 +36,6 @@ import { fittedTable } from "../../tools/screen.ts"
 import { deleteBelongings, staleBelongings } from "./belongings.ts"
 import { storesOf } from "./ipam.ts"
 
-/** The command `cni gc`. */
 export const gc: Command = {
   summary: "Delete the leftovers of deleted containers in a network",
   words: ["[NETWORK]"],
@@ -99,7 +98,6 @@ function namesIn(args: Arguments, terminal: Terminal): string[] {
   return [...new Set(names)]
 }
 
-/** The arguments of a garbage collection. */
 interface Collection {
   keep: readonly string[]
   args: Arguments

@@ -11,7 +11,6 @@ import { type Arguments, given, text, UsageError } from "../../tools/command.ts"
 import { defaults } from "../../tools/environment.ts"
 import { type InstallationManner, pluginInstallation } from "../../tools/plugin-source.ts"
 
-/** A directory with files to install. */
 export interface InstallPlace {
   readonly title: "PLUGIN" | "TOOL" | "CONFIGURATION"
   readonly directory: string

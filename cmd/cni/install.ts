@@ -34,7 +34,6 @@ import { type InstallPlace, type InstallPlaces, installPlaces } from "./install-
 
 const ways = ["verify", "rollback", "uninstall"] as const
 
-/** The command `cni install`. */
 export const installCommand: Command = {
   summary: "Install the plugins into a directory, verify them, roll back or uninstall",
   words: [],
@@ -170,7 +169,6 @@ interface Done {
 
 const isInstalled = ({ title, directory }: InstallPlace) => title === "PLUGIN" || exists(`${directory}/.cni-install`)
 
-/** Prints the outcome for each file. */
 function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   const said = (did: string) => (given(args, "dry-run") && !/^(unchanged|left)$/.test(did) ? `would be ${did}` : did)
   print(args, terminal, {

@@ -45,7 +45,6 @@ const placeFlags = {
   ...outputFlags,
 } as const
 
-/** The command `cni ipam ls`. */
 export const ipamList: Command = {
   summary: "Show the addresses that host-local assigned",
   words: ["[NETWORK]"],
@@ -69,7 +68,6 @@ Examples:
   },
 }
 
-/** The command `cni ipam release`. */
 export const ipamRelease: Command = {
   summary: "Release addresses by hand, if no DEL will follow",
   words: ["NETWORK"],

@@ -23,7 +23,6 @@ import { ipamList, ipamRelease } from "./ipam.ts"
 import { migrate } from "./migrate.ts"
 import { reattach } from "./reattach.ts"
 
-/** The command `cni version`. */
 const versionCommand: Command = {
   summary: "Print the version of this suite and of the protocol",
   words: [],
@@ -73,7 +72,6 @@ export const groups: Readonly<Record<string, string>> = {
   ipam: "Show the addresses that host-local assigned, and release them",
 }
 
-/** The tool `cni`. */
 export const cniTool: Tool = {
   name: "cni",
   commands,

@@ -37,7 +37,6 @@ import { isListening } from "../../tools/reconcile/mod.ts"
 import { fittedTable, type Screen } from "../../tools/screen.ts"
 import { type InstallPlace, installPlaces } from "./install-places.ts"
 
-/** The command `cni migrate`. */
 export const migrate: Command = {
   summary: "Switch a node with running pods from the Go plugins to these, and back",
   words: [],
@@ -89,7 +88,6 @@ interface Scene {
   readonly place: InstallPlace
   readonly binDir: string
   readonly cacheDir: string
-  /** The directory of this tool's plugins. */
   readonly from: string
   readonly read: () => Node
 }

@@ -5,7 +5,6 @@ import { containerHelp, findContainer, readAttachments } from "../../tools/conta
 import { listOfNetworks, networksOf } from "../../tools/known-networks.ts"
 import { ipamOf, type NodeAttachment } from "../../tools/node/mod.ts"
 
-/** The command `cni reattach`. */
 export const reattach: Command = {
   summary: "Run DEL and ADD again with the same addresses: after a flush of rules, or when an interface was deleted",
   words: ["NETWORK|CONTAINER…"],

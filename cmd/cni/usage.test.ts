@@ -17,7 +17,6 @@ async function run(lab: Lab, args: string[]) {
   return { code, out: terminal.out, err: terminal.err }
 }
 
-/** Runs a command line that needs no network. */
 async function say(...args: string[]) {
   const terminal = recordingTerminal({})
   return { code: await cni(args, terminal), out: terminal.out, err: terminal.err }

@@ -18,7 +18,6 @@ export function term(words: string, meaning: string): string {
   return `.TP\n${inline(words)}\n${inline(meaning)}\n`
 }
 
-/** Converts a paragraph of Markdown. */
 export function paragraph(text: string): string {
   return `.PP\n${inline(text.replace(/\s*\n\s*/g, " "))}\n`
 }

@@ -38,7 +38,6 @@ const runtime: Runtime = {
   signal: interrupted.signal,
 }
 
-/** The record of a container. */
 interface Container {
   readonly name: string
   readonly network: string

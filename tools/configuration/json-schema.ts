@@ -7,7 +7,6 @@ import { findPlugin, type Known, knownPlugins } from "./plugins.ts"
 /** The dialect of JSON Schema that most editors support. */
 const dialect = "http://json-schema.org/draft-07/schema#"
 
-/** Options for how strict a schema is. */
 export interface SchemaOptions {
   /** Whether to reject unknown keys. By default they are accepted, as the plugins accept them. */
   readonly strict?: boolean

@@ -41,7 +41,6 @@ export function describeKey(docs: readonly KeyDoc[], path: string): string | und
   return meaning === undefined ? undefined : plain(meaning)
 }
 
-/** Returns Markdown as plain text. */
 export function plain(markdown: string): string {
   return markdown
     .replace(/\[([^\]]*)\]\([^)]*\)/g, "$1")
@@ -49,7 +48,6 @@ export function plain(markdown: string): string {
     .replaceAll("`", "")
 }
 
-/** Returns the cells of the first table in a Markdown text, by rows. */
 export function firstTable(markdown: string): string[][] {
   const lines = markdown.split("\n")
   const first = lines.findIndex((line) => line.startsWith("|"))

@@ -6,7 +6,6 @@ import { mergeFields, pluginKeys } from "./key-tables.ts"
 export interface Known extends DescribedPlugin {
   /** All keys of the plugin's object in a network list: those of the specification and its own. */
   readonly fields: Fields
-  /** The keys of the plugin's own table. */
   readonly ownFields: Fields
 }
 

@@ -3,7 +3,6 @@ import { type Command, given, text, UsageError } from "../command.ts"
 import { schemaFiles, schemaOf, schemaText } from "./json-schema.ts"
 import { knownPlugins } from "./plugins.ts"
 
-/** The command `cni schema`. */
 export const schemaCommand: Command = {
   summary: "Print the JSON Schema of a network list or of one plugin",
   words: ["[PLUGIN]"],

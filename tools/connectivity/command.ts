@@ -36,7 +36,6 @@ import { freePort, type Wishes, whyIsolated } from "./scene.ts"
 /** The timeout of each answer in seconds, unless `--wait` sets it. */
 const PATIENCE_S = 2
 
-/** The command `cni test`. */
 export const testCommand: Command = {
   summary: "Send packets through a network, and show which ones arrive",
   words: ["[NETWORK]"],

@@ -13,7 +13,6 @@ import { findAttachment } from "../containers.ts"
 import { heldPath, makeContainerNamespace } from "../namespace.ts"
 import { askedMappings, type NodeAttachment } from "../node/mod.ts"
 
-/** A published port of the host. */
 export interface Published {
   readonly hostPort: number
   readonly containerPort: number
@@ -43,7 +42,6 @@ export function addressOf({ result }: Container, family: number) {
   return own[0]
 }
 
-/** Reports whether a network publishes ports. */
 export function publishesPorts({ plugins }: Network): boolean {
   return plugins.some(({ raw: { capabilities } }) => {
     return typeof capabilities === "object" && capabilities !== null && "portMappings" in capabilities
@@ -108,7 +106,6 @@ export function existingContainer(attachments: readonly NodeAttachment[], networ
   }
 }
 
-/** Returns the port of the test's server in a container. */
 export function serverPort({ published }: Container): number {
   return published?.containerPort ?? SERVER_PORT
 }

@@ -104,7 +104,6 @@ export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Pr
   }
 }
 
-/** The length of the longest packet that passes a path. */
 export interface PathMtu {
   readonly mtu: number
   /** Whether an ICMP error tells the sender that longer packets do not pass. TCP then sends shorter segments. */

@@ -18,7 +18,6 @@ import { type Patience, until } from "./sockets.ts"
 /** A simulated machine outside of the host, with a link to the host. */
 export interface Outsider extends Disposable {
   readonly netns: Netns
-  /** Returns the machine's address of a family. */
   addressOf(family: Family): Uint8Array | undefined
 }
 

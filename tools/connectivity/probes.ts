@@ -7,7 +7,6 @@ import { pathMtu, ping } from "./echo.ts"
 import { hasRoute, linkOf, type Scene } from "./scene.ts"
 import { connectTcp, type Failure, type Place } from "./sockets.ts"
 
-/** The outcome of a probe. */
 export interface Outcome {
   readonly outcome: "ok" | "failed" | "skipped"
   /** The reason why the probe failed or was skipped. After a success, a measurement if the probe makes one. */
@@ -17,7 +16,6 @@ export interface Outcome {
 /** The sender of a probe: a container, the host, or a machine outside of it. */
 export type Sender = Container | "host" | { readonly source: Uint8Array }
 
-/** A probe with its sender and destination. */
 export interface Plan {
   readonly from: Sender
   readonly to: Destination
@@ -195,12 +193,10 @@ function mtuPlan(a: Container, ip: Uint8Array, patience: Scene["patience"]): Pla
   return { from: a, to: echoTo(ip), run }
 }
 
-/** Returns the destination of a plan as text. */
 export function placeText({ to: { ip, port } }: Plan): string {
   return formatPlace(ip, port)
 }
 
-/** Returns "ipv4" or "ipv6". */
 export function familyName({ family }: Pick<Scene, "family">): "ipv4" | "ipv6" {
   return family === AF_INET ? "ipv4" : "ipv6"
 }

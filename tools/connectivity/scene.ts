@@ -29,7 +29,6 @@ export interface Scene {
   readonly secret: Uint8Array | undefined
   readonly gateway: Uint8Array | undefined
   readonly hostAddress: Uint8Array | undefined
-  /** The host's own default gateway. */
   readonly hostGateway: Uint8Array | undefined
   /** The destination outside that the user requested. */
   readonly outside: Place | undefined
@@ -42,7 +41,6 @@ export interface Scene {
   readonly isolated: string | undefined
 }
 
-/** What the user requested on the command line. */
 export interface Wishes {
   readonly patience: Patience
   readonly outside: Place | undefined

@@ -54,7 +54,6 @@ export async function until<T>(ask: () => T | undefined, { timeoutMs, signal }: 
   }
 }
 
-/** Returns the message about a missing answer. */
 export function noAnswer({ timeoutMs }: Patience): string {
   return `no answer in ${timeoutMs / 1000} s`
 }

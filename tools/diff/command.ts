@@ -19,7 +19,6 @@ import { attachmentOf, type Terminal } from "../environment.ts"
 import { type ScreenSize, tinted, wrapped } from "../screen.ts"
 import { compareGateways, compareRules, compareWithKernel, type Difference } from "./compare.ts"
 
-/** The command `cni diff`. */
 export const diffCommand: Command = {
   summary: "Show the differences between what ADD made and what exists now",
   words: ["NETWORK", "CONTAINER"],
@@ -68,7 +67,6 @@ Examples:
   },
 }
 
-/** Returns the attachment that the arguments name. */
 function attachmentIn(network: string, args: Arguments, terminal: Terminal): Attachment {
   const [name, containerId, ifName] = [word(args, 1), text(args, "container-id"), text(args, "ifname")]
   const meant = attachmentOf(terminal.env, netnsPath(name), { containerId, ifName })

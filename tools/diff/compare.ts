@@ -25,7 +25,6 @@ import {
 } from "../../pkg/types/mod.ts"
 import { type OwnedRule, readOwnedRules } from "../node/mod.ts"
 
-/** A difference between the current state and ADD's result. */
 export interface Difference {
   /** The object that differs: "address of eth0", "route default". */
   readonly what: string

@@ -33,7 +33,6 @@ export function inspectPlugin(type: string, directories: readonly string[]): Plu
   return undefined
 }
 
-/** Reports whether a `type` is a valid name of a plugin's file. */
 export function isPluginName(type: string): boolean {
   try {
     validatePluginName(type)

@@ -37,7 +37,6 @@ export async function writeBundle(file: string, examination: Examination): Promi
   writePrivateFile(file, tarOf(bundleFiles(examination), Date.now()))
 }
 
-/** Returns the files of a bundle: their content by name. */
 export function bundleFiles(examination: Examination): Map<string, string> {
   const { input } = examination
   const { node } = input

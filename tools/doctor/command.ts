@@ -24,7 +24,6 @@ import { nameOf } from "./finding.ts"
 import { carryOut, type Deletion, planDeletion, remainsOf } from "./fix.ts"
 import { asJson, report, summary } from "./report.ts"
 
-/** The command `cni doctor`. */
 export const doctor: Command = {
   summary: "Find faults in this node's networks, with a reason and a remedy for each",
   words: ["[NETWORK]"],
@@ -85,7 +84,6 @@ Examples:
   },
 }
 
-/** Returns the directory flags that the user gave, with their values. */
 function placeFlags(args: Arguments): string[] {
   return (["conf-dir", "bin-dir", "cache-dir"] as const).flatMap((flag) => {
     const value = text(args, flag)
@@ -93,7 +91,6 @@ function placeFlags(args: Arguments): string[] {
   })
 }
 
-/** The exit code after a failed deletion. */
 const FIX_FAILED = 1
 
 function planDeletions({ findings, input }: Examination): Deletion[] {

@@ -65,7 +65,6 @@ function lostAddresses(examined: Examined, one: ExaminedInterface, input: Doctor
   ]
 }
 
-/** Returns another container of the network that has one of the addresses. */
 function holderOf(
   addresses: readonly Address[],
   { one, inside }: Examined,

@@ -39,7 +39,6 @@ export interface Finding {
   readonly rule: FindingName
   /** "error": something does not work now or later. "warning": everything works, but a setting is not as intended. */
   readonly severity: "error" | "warning"
-  /** The network that the finding concerns, if any. */
   readonly network?: string
   /**
    * The faulty object that several findings may share: "bridge cni0", "table ip cni_masquerade", "net/ipv4/ip_forward".
@@ -59,7 +58,6 @@ export interface Finding {
   readonly why: string
   /** The remedy: a command to paste, created by `sh`, or a sentence if no command repairs the fault. */
   readonly remedy: string | Command
-  /** A note about the command. */
   readonly note?: string
   /** Whether `--fix` deletes the affected attachments. True only if their container provably no longer exists. */
   readonly isFixable?: boolean
@@ -89,7 +87,6 @@ export interface DoctorInput {
   readonly insides: ReadonlyMap<string, Inside | NotInside>
   /** The attachments of running containers, with the state of their namespaces. */
   readonly examined: readonly Examined[]
-  /** The host's routing toward the containers' addresses. */
   readonly hostTables: HostTables
   /** All rules of the packet filter. Undefined if unreadable. */
   readonly filter: FilterView | undefined
@@ -129,7 +126,6 @@ export function readSysctl(path: string): string | undefined {
   }
 }
 
-/** Returns the host's link with this name, or undefined. */
 export function linkOnHost({ node }: DoctorInput, name: string): NodeLink | undefined {
   return node.links.find((link) => link.nsid === undefined && link.name === name)
 }
@@ -169,13 +165,11 @@ export function routedLinks(input: DoctorInput): string[] {
   return containerLinks(input).filter((name) => !isPort(name))
 }
 
-/** Returns the name of an attachment for messages. */
 export function nameOf({ network, containerId, ifName, pod }: NodeAttachment): string {
   const whose = pod === undefined ? "" : ` (pod ${[pod.namespace, pod.name].filter((part) => part).join("/")})`
   return `"${network}/${containerId}${ifName === "" ? "" : `/${ifName}`}"${whose}`
 }
 
-/** Returns an attachment as an affected object. */
 export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
 }

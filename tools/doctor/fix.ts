@@ -14,7 +14,6 @@ export interface Deletion {
   readonly stores: readonly string[]
 }
 
-/** Plans the deletion of an orphan's objects. */
 export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput, "node">): Deletion {
   const ofFile = node.networks.find(({ network }) => network?.name === orphan.network)?.network
   const stores = node.stores.filter(({ network, leases }) => {
@@ -34,7 +33,6 @@ export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }
 
-/** Describes a deletion in words. */
 export function describeDeletion({ orphan, network, stores }: Deletion): string {
   const what = `${orphan.network}/${orphan.containerId}${orphan.ifName === "" ? "" : `/${orphan.ifName}`}`
   if (network)

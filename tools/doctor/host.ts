@@ -95,7 +95,6 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
     }
   })
 
-/** Mode bits with which users other than the owner can write. */
 const WRITABLE_BY_OTHERS = 0o022
 
 /**

@@ -45,7 +45,6 @@ export interface ExaminedInterface {
   readonly name: string
   readonly mac: string | undefined
   readonly mtu: number | undefined
-  /** The interface's addresses in the result. */
   readonly addresses: readonly Address[]
   /** The link with this name. Undefined if it is missing, or if the list of links was too long to read. */
   readonly link: BriefLink | undefined

@@ -122,7 +122,6 @@ function setMtu(port: NodeLink, mtu: number, input: DoctorInput): Command {
     : inOneLine([outside, sh`nsenter --net=${netns} ip link set ${ifName} mtu ${mtu}`])
 }
 
-/** Returns the path of the network file that names a bridge. */
 function fileOf(bridge: string, { node }: DoctorInput): string {
   const isNamed = (raw: { bridge?: unknown }) => (raw.bridge || "cni0") === bridge
   const found = node.networks.find(({ network }) =>

@@ -126,5 +126,4 @@ export const findingNames = [
   "orphaned-link",
 ] as const
 
-/** The name of a finding. */
 export type FindingName = (typeof findingNames)[number]

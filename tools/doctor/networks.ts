@@ -55,7 +55,6 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
   return [...none, ...broken, ...twice]
 }
 
-/** Mode bits with which users other than the owner can write. */
 const WRITABLE_BY_OTHERS = 0o022
 
 /** Finds network files, and directories of such files, that users other than root can change. */

@@ -172,7 +172,6 @@ function isWide(to: Cidr): boolean {
   return to.prefix <= WIDE[16] && (contains(GIVEN_OUT, to.ip) || contains(to, GIVEN_OUT.ip))
 }
 
-/** Returns an address in the middle of a network. */
 function sampleOf(to: Cidr): Uint8Array {
   const ip = networkOf(to)
   const bit = Math.min(to.prefix, 8 * ip.length - 1)

@@ -6,7 +6,6 @@ import { install } from "../../install/mod.ts"
 import { checkPlaced } from "./placed.ts"
 import { inputOf, printed } from "./testing/inputs.ts"
 
-/** Creates a directory with two installed plugins. */
 function place() {
   const root = mkdtempSync(join(tmpdir(), "cni-placed-"))
   const directory = join(root, "bin")

@@ -47,7 +47,6 @@ function sequence(steps: readonly Command[]): Command {
   return new Command(steps.map((_, at) => (at === 0 ? "" : "; ")).concat(""), steps)
 }
 
-/** Returns the commands of a sequence, or the single command. */
 function stepsOf(command: Command): Command[] {
   const { strings, values } = command
   const isSequence = strings.every((text, at) => text === (at === 0 || at === strings.length - 1 ? "" : "; "))

@@ -58,7 +58,6 @@ export function summary({ findings, input }: Examination, screen: ScreenSize, fi
   return `${tinted(text, errors > 0 ? "bad" : warnings > 0 ? "warning" : "good", screen)}\n`
 }
 
-/** Returns the report as JSON. */
 export function asJson(
   { findings }: Examination,
   deletions: readonly Deletion[] = [],

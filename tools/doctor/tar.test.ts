@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { tarOf } from "./tar.ts"
 
-/** Runs tar(1) on an archive, and returns the printed text. */
 function tar(archive: Uint8Array, ...args: string[]): string {
   const { stdout, exitCode } = Bun.spawnSync(["tar", ...args], {
     stdin: archive,

@@ -6,7 +6,6 @@ import { resultTable } from "../tables.ts"
 import type { Made } from "./inside.ts"
 import { dryRunAdd } from "./run.ts"
 
-/** The command `cni dry-run`. */
 export const dryRunCommand: Command = {
   summary: "Show the changes that an ADD would make, without making them",
   words: ["ADD", "NETWORK"],

@@ -39,7 +39,6 @@ interface HostLink {
   readonly mtu: number
   readonly isUp: boolean
   readonly addresses: readonly string[]
-  /** Whether a bridge filters VLANs. */
   readonly vlanFiltering: boolean
 }
 

@@ -32,7 +32,6 @@ export function readIptables(): Readonly<Record<string, string>> {
   return Object.fromEntries(saved.filter(([, text]) => text?.includes("-A ")))
 }
 
-/** Restores the output of `readIptables` in this namespace. */
 export function writeIptables(saved: Readonly<Record<string, string>>): void {
   for (const [program, text] of Object.entries(saved)) tryOutput([`${program}-restore`], text)
 }

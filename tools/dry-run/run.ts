@@ -76,18 +76,15 @@ async function runItself(plan: DryRun, { env, signal, stderr }: Runtime): Promis
   }
 }
 
-/** Returns the links that a configuration names. */
 function namedLinks(raw: JsonObject): string[] {
   return ["bridge", "master", "device", "vrfname"].flatMap((key) => textOf(member(raw, key)))
 }
 
-/** Returns the directories in which plugins write files with this configuration. */
 function directoriesOf(raw: JsonObject): string[] {
   const ipam = member(raw, "ipam")
   return [...textOf(member(raw, "dataDir")), ...(isJsonObject(ipam) ? textOf(member(ipam, "dataDir")) : [])]
 }
 
-/** Returns the files that plugins read with this configuration. */
 function filesRead(raw: JsonObject): string[] {
   const ipam = member(raw, "ipam")
   return isJsonObject(ipam) ? [...textOf(member(ipam, "resolvConf")), ...textOf(member(ipam, "dataDir"))] : []

@@ -13,7 +13,6 @@ import {
 } from "../../pkg/libc/mod.ts"
 import { runByName } from "./programs.ts"
 
-/** The paths that the private copy needs. */
 export interface SealPlan {
   /** An empty directory for a temporary mount. */
   readonly scratch: string

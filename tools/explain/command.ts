@@ -7,10 +7,8 @@ import { type Explanation, explain, explainLog } from "./explain.ts"
 import { type KnownFinding, knownFindings, takeFindings } from "./findings.ts"
 import { type Section, sectionOfCode, sectionOfRule } from "./known.ts"
 
-/** The names of doctor's findings and lint's rules. */
 const names = [...new Set([...findingNames, ...ruleNames])].sort()
 
-/** The command `cni explain`. */
 export const explainCommand: Command = {
   summary: "Explain an error: what it means, its cause, and what to do",
   words: ["ERROR|CODE|NAME|-…"],

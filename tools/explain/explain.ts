@@ -3,7 +3,6 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { Candidates } from "./candidates.ts"
 import { type KnownMessage, knownMessages, unknownMessageOf } from "./known.ts"
 
-/** An error in a text. */
 export interface LoggedError {
   /** The innermost message, without the text that runtimes add around it. */
   readonly message: string
@@ -62,7 +61,6 @@ export function explainLog(text: string): Explanation[] {
 /** The text that the reference library and Multus add before a plugin's message. */
 const frames = /plugin type="([^"]+)"(?: name="[^"]*")? failed \((\w+)\): |delegate (\w+) - "([^"]+)": /gi
 
-/** Returns the error in a line: its message, plugin, verb and code. */
 export function readError(text: string): LoggedError {
   const plain = withoutEscapes(text)
   const candidates = plain === text ? [text, braced(text)] : [text, braced(text), braced(plain)]

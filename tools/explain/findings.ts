@@ -3,7 +3,6 @@ import { isJsonObject, member } from "../../pkg/types/mod.ts"
 import { cellsOf, plain } from "../configuration/mod.ts"
 import { sectionsOf } from "./known.ts"
 
-/** The explanation of a kind of finding by `cni doctor`. */
 export interface KnownFinding {
   /** The finding's name, as doctor prints it: "missing-ports". */
   readonly finding: string

@@ -3,7 +3,6 @@ import lintPage from "../../docs/lint.md" with { type: "text" }
 import messagesPage from "../../docs/messages.md" with { type: "text" }
 import { cellsOf, plain } from "../configuration/mod.ts"
 
-/** A known message and its explanation. */
 export interface KnownMessage {
   /** The pattern as the page has it, with "…" for names. */
   readonly pattern: string
@@ -139,7 +138,6 @@ function messagesIn({ text, page }: Section, code: number | undefined): KnownMes
   })
 }
 
-/** Returns the texts between backticks. */
 function codesIn(cell: string): string[] {
   return [...cell.matchAll(/`([^`]+)`/g)].map(([, one = ""]) => one)
 }

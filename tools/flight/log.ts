@@ -10,10 +10,8 @@ import { type Cell, containerText, fittedTable, type Screen } from "../screen.ts
 import { otlpOf } from "./otlp.ts"
 import { fileFlag, readLines } from "./recorder.ts"
 
-/** The interval of `--follow` in milliseconds. */
 const FOLLOW_MS = 200
 
-/** The command `cni log`. */
 export const log: Command = {
   summary: "Show the plugin calls in the flight recorder",
   words: [],

@@ -10,7 +10,6 @@ import { fileFlag, readLines } from "./recorder.ts"
 /** Upper bounds of the histogram, in seconds. */
 const BUCKETS = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
-/** The command `cni metrics`. */
 export const metrics: Command = {
   summary: "Print this node's networks as metrics for Prometheus",
   words: [],

@@ -7,7 +7,6 @@ export const fileFlag = {
   file: { type: "string", value: "FILE", help: `the ring (default ${FLIGHT_FILE})` },
 } as const satisfies Record<string, Flag>
 
-/** The command `cni recorder on`. */
 export const recorderOn: Command = {
   summary: "Record every plugin call in the flight recorder",
   words: [],
@@ -26,7 +25,6 @@ Example:
   },
 }
 
-/** The command `cni recorder off`. */
 export const recorderOff: Command = {
   summary: "Stop recording, and delete the recorded calls",
   words: [],

@@ -10,7 +10,6 @@ const FIRST_LINE = 19
 /** The width of a box in characters of the smaller font. */
 const ROOM = 30
 
-/** Returns the height of a container's box. */
 export function memberHeight(member: Member): number {
   return heightOf(memberLines(member))
 }
@@ -39,13 +38,11 @@ function toneOf(faults: readonly Fault[]): "bad" | "warn" {
   return faults.some(({ severity }) => severity === "error") ? "bad" : "warn"
 }
 
-/** Returns the CSS classes of a box of this kind with these faults. */
 function classesOf(kind: string, faults: readonly Fault[] | undefined, isOrphan = false): string {
   const state = faults === undefined ? [] : [toneOf(faults) === "bad" ? "faulty" : "doubtful"]
   return [kind, ...state, ...(isOrphan ? ["orphan"] : [])].join(" ")
 }
 
-/** Draws a container's interface in a box of the given height. */
 export function memberBox(member: Member, x: number, y: number, height: number): string {
   const lines = memberLines(member).map(({ text, tone }) => ({ text: shortened(text, ROOM), tone }))
   const kind = classesOf("member", member.faults, member.orphan.length > 0 || member.fault !== undefined)
@@ -72,7 +69,6 @@ export function segmentBox(segment: Segment, x: number, y: number) {
   return box({ kind, id: segment.id, details, x, y, width: SEGMENT_WIDTH, title: shortened(title, 24), lines })
 }
 
-/** Draws the box of a host interface. */
 export function uplinkBox(uplink: Uplink, x: number, y: number) {
   const dim = (text: string) => ({ text: shortened(text, ROOM), tone: "dim" })
   const { id, name: title, kind: made, mtu, addresses, routes, counters, isUp, faults } = uplink
@@ -135,7 +131,6 @@ function rectangle(x: number, y: number, width: number, height: number): string 
   return `<rect class="box" x="${x}" y="${y}" width="${width}" height="${height}" rx="6"/>`
 }
 
-/** Draws one line of text. */
 export function text(x: number, y: number, content: string, kind: string): string {
   return `<text${kind === "" ? "" : ` class="${kind}"`} x="${x}" y="${y}">${escaped(content)}</text>`
 }

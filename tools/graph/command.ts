@@ -9,7 +9,6 @@ import { type Graph, graphOf } from "./model.ts"
 import { svgOf, type Theme } from "./svg.ts"
 import { treeOf } from "./tree.ts"
 
-/** The command `cni graph`. */
 export const graph: Command = {
   summary: "Draw this node's container networks",
   words: ["[NETWORK]"],

@@ -18,7 +18,6 @@ const graph: Graph = {
   ],
 }
 
-/** Returns the IDs of the objects that have the finding. */
 function marked(finding: Partial<Finding>): string[] {
   const whole = { rule: "link-down", severity: "error", what: "w", why: "y", remedy: "m", ...finding } as const
   const { uplinks, segments, faults } = withFaults(graph, [whole])

@@ -91,11 +91,9 @@ export interface Member {
   readonly faults?: readonly Fault[]
   /** The traffic counters, as the container sees them. */
   readonly counters?: Counters
-  /** The network list of the ADD. */
   readonly config?: JsonObject
 }
 
-/** Returns the graph of a node's links and their connections. */
 export function graphOf(node: Node, attachments: readonly NodeAttachment[]): Graph {
   const onHost = node.links.filter(({ nsid }) => nsid === undefined)
   const drafts = new Map<string, { shared: Shared; members: Member[] }>()

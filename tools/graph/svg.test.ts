@@ -5,7 +5,6 @@ import { escaped } from "./boxes.ts"
 import { svgOf } from "./svg.ts"
 import { memberOf, segmentOf, some } from "./testing/graphs.ts"
 
-/** Returns all matches of the pattern in a picture. */
 const found = (svg: string, pattern: RegExp) => [...svg.matchAll(pattern)].map(([, each = ""]) => each)
 const size = (svg: string) => found(svg, /viewBox="([^"]+)"/g)[0]
 const members = (count: number) => Array.from({ length: count }, (_, at) => memberOf(`p${at}`))

@@ -27,7 +27,6 @@ export function faultNames(faults: readonly Fault[] = []): string {
   return [...new Set(faults.map(({ rule }) => rule))].join(", ")
 }
 
-/** Returns all details of a container's interface, and its configuration. */
 export function memberDetails(one: Member): string {
   const lines = [
     `${one.network}/${one.containerId}/${one.ifName}`,

@@ -7,14 +7,12 @@ import type { Rule } from "./rules.ts"
 export interface Case {
   readonly rule: Rule
   readonly what: string
-  /** The files of a directory, by name. */
   readonly files: Readonly<Record<string, string>>
   /** Whether the case needs a node, which `integration/cni/lint.test.ts` creates. */
   readonly onNode?: true
   readonly serviceRange?: string
 }
 
-/** Returns a network list with these plugins, which are JSON texts. */
 function list(...plugins: string[]): string {
   return `{
   "cniVersion": "1.1.0",

@@ -18,7 +18,6 @@ import { type Finding, fileTextOf } from "./findings.ts"
 import { type LintReport, lint } from "./lint.ts"
 import type { Severity } from "./rules.ts"
 
-/** The command `cni lint`. */
 export const lintCommand: Command = {
   summary: "Find faults in network configurations",
   words: ["[FILE|DIR]"],

@@ -70,14 +70,12 @@ export function parseTree(text: string): Node {
   return value(next())
 }
 
-/** Returns line and column of an offset. */
 export function positionOf(text: string, offset: number): Position {
   const before = text.slice(0, offset)
   const lineStart = before.lastIndexOf("\n") + 1
   return { line: before.split("\n").length, column: [...before.slice(lineStart)].length + 1 }
 }
 
-/** Returns the offset of a line and column. */
 export function offsetOf(text: string, { line, column }: Position): number {
   const lines = text.split("\n")
   const before = lines.slice(0, line - 1).reduce((sum, each) => sum + each.length + 1, 0)

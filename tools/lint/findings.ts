@@ -19,7 +19,6 @@ export interface Source {
   readonly attachment?: Attachment
 }
 
-/** A fault that a rule found. */
 export interface Finding extends Position {
   readonly file: string
   readonly severity: Severity
@@ -54,19 +53,16 @@ function treeOf(text: string): Node | undefined {
   }
 }
 
-/** Returns the text of the file that contains a configuration. */
 export function fileTextOf({ text, attachment }: Pick<Source, "text" | "attachment">): string {
   return attachment?.whole ?? text
 }
 
-/** Returns the position in the file of an offset in a configuration's text. */
 export function placeInFile(source: Pick<Source, "text" | "attachment">, offset: number): Position {
   const offsets = source.attachment?.offsets
   const last = offsets?.at(-1) ?? 0
   return positionOf(fileTextOf(source), offsets === undefined ? offset : (offsets[offset] ?? last + 1))
 }
 
-/** Collects findings of the rules. */
 export class Findings {
   readonly #found: Finding[] = []
 
@@ -93,7 +89,6 @@ export class Findings {
     this.#found.push(finding)
   }
 
-  /** Reports whether a file has a finding that is an error. */
   hasError({ file }: Pick<Source, "file">): boolean {
     return this.#found.some((one) => one.file === file && one.severity === "error")
   }

@@ -122,7 +122,6 @@ function refusalOf(schema: Schema, value: JsonValue, path: string): string | und
   }
 }
 
-/** Converts a tree to a JSON value. */
 export function plainValue(node: Node): JsonValue {
   if (node.kind === "scalar") return node.value
   if (node.kind === "list") return node.items.map(plainValue)

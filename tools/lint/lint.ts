@@ -24,7 +24,6 @@ export interface LintOptions {
   readonly serviceRanges: readonly string[]
 }
 
-/** The findings of lint, and the checked texts. */
 export interface LintReport {
   readonly findings: readonly Finding[]
   readonly sources: readonly Source[]

@@ -29,7 +29,6 @@ export interface Entry {
   readonly ipam: Known | undefined
 }
 
-/** A network as the rules receive it. */
 export interface LintNetwork {
   readonly source: Source
   readonly name: string

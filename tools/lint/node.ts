@@ -12,7 +12,6 @@ import { isOnHost, type PlacedRange } from "./ranges.ts"
 /** A network that the node has a route to. */
 export interface NodeRoute {
   readonly network: Cidr
-  /** The interface that the route uses. */
   readonly device: string
 }
 

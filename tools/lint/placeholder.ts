@@ -6,12 +6,10 @@ import type { Node } from "./document.ts"
  */
 const placeholder = /\$\{[^}]+\}|\$\([^)]+\)|^\$[A-Za-z_]\w*$|<[^<>]+>|__\w+?__|\{\{.*\}\}|%[sdvq]|^@\w+@$/
 
-/** Reports whether a text contains a template's placeholder. */
 export function isPlaceholder(text: string): boolean {
   return placeholder.test(text)
 }
 
-/** Reports whether any text in a tree contains a placeholder. */
 export function hasPlaceholder(node: Node): boolean {
   if (node.kind === "list") return node.items.some(hasPlaceholder)
   if (node.kind === "object") return node.members.some(({ value }) => hasPlaceholder(value))

@@ -12,7 +12,6 @@ import { plainValue } from "./keys.ts"
 import { type Entry, isName, type LintNetwork } from "./network.ts"
 import { hasPlaceholder } from "./placeholder.ts"
 
-/** A range of host-local, with its position. */
 export interface PlacedRange {
   readonly network: string
   readonly entry: Entry

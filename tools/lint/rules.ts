@@ -54,7 +54,6 @@ export const rules = {
   "no-resolv-conf": "error",
 } as const satisfies Record<string, Severity>
 
-/** The name of a rule. */
 export type Rule = keyof typeof rules
 
 /** The names of all rules, in the order of docs/lint.md. */

@@ -98,7 +98,6 @@ function hasIptables(family: typeof AF_INET | typeof AF_INET6): boolean {
   return findPrograms(family, chooseVariant(filter?.socket)) !== undefined
 }
 
-/** Returns the steps of a switch, as sentences. */
 export function describeSteps({ direction, binDir, files, pods }: Switch): string[] {
   const named = (...did: Outcome["did"][]) => files.filter((one) => did.includes(one.did)).map(({ name }) => name)
   const step = (names: readonly string[], text: (names: string) => string) =>
@@ -177,7 +176,6 @@ function belongings({ bridge, masquerade, ports, portsBy, firewall, isGuarded, s
   ]
 }
 
-/** Returns a pod for JSON. */
 export function podAsJson({ pod, after, closes }: PodPlan) {
   const { network, containerId, ifName, ports, ...rest } = pod
   return {

@@ -34,7 +34,6 @@ export interface MigratingPod extends Owner {
    */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
-  /** The published ports. */
   readonly ports: readonly string[]
   readonly portsBy?: Place
   readonly firewall?: Place

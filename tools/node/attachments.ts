@@ -108,7 +108,6 @@ class Drafts {
     }))
   }
 
-  /** Returns the attachment that a comment names. */
   named(comment: string): Draft {
     const [network = "", containerId = "", ifName = ""] = comment.split("/")
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })

@@ -5,7 +5,6 @@ import { recordedPlugins } from "./recorded.ts"
 
 /** The bridge to which ADD attached a container, and from which the container is now disconnected. */
 export interface LostBridge {
-  /** The bridge's name. */
   readonly bridge: string
   /** Whether the bridge exists on the host. If it exists, the host's end is not one of its ports. */
   readonly isThere: boolean

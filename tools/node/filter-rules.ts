@@ -12,7 +12,6 @@ export interface OwnedRule {
   readonly owner: string
 }
 
-/** The packet filter rules of plugins. */
 export interface FilterRules {
   readonly owned: readonly OwnedRule[]
   readonly ports: readonly PortRule[]

@@ -68,7 +68,6 @@ export function policiesOf({ policies, blockedByDefault }: Ipsec, family: number
   return [...own, ...defaults]
 }
 
-/** Describes a policy. */
 export function describePolicy({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
   if (isDefault) return `the default policy of direction ${direction}`
   return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`

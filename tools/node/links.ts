@@ -26,7 +26,6 @@ export interface Counters {
   readonly sent: { readonly packets: bigint; readonly bytes: bigint; readonly dropped: bigint }
 }
 
-/** A link and its relations to other links. */
 export interface NodeLink {
   readonly index: number
   readonly name: string
@@ -84,7 +83,6 @@ export interface NodeRoute {
   readonly dst: string
   readonly gateway?: string
   readonly dev?: string
-  /** The next hops of a multipath route. */
   readonly nextHops?: readonly NextHop[]
   readonly metric?: number
   /** Whether the route drops packets: its type is blackhole, unreachable or prohibit. */

@@ -48,7 +48,6 @@ function hostLocalOf(name: string, plugin: JsonObject): HostLocalConfig | undefi
   return parseHostLocalConfig(network, { verb: "STATUS", args: "", raw })
 }
 
-/** Returns the `ipam` object of a plugin's configuration. */
 export function ipamOf(plugin: JsonObject): JsonObject | undefined {
   const ipam = member(plugin, "ipam")
   return isJsonObject(ipam) ? ipam : undefined

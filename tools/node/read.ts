@@ -11,7 +11,6 @@ import { RecordedNetwork } from "./recorded.ts"
 /** The default directory of host-local's files. */
 export const DEFAULT_DATA_DIR = "/var/lib/cni/networks"
 
-/** The directories that are read on a node. */
 export interface NodePlaces {
   readonly confDir: string
   readonly binDirs: readonly string[]
@@ -27,10 +26,8 @@ export interface Unread {
   readonly reason: string
 }
 
-/** An attachment in a cache. */
 export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
-  /** The cache that contains the entry. */
   readonly cacheDir?: string
   /** The network at the time of the ADD. Entries with the same configuration share one value. */
   readonly recorded?: RecordedNetwork

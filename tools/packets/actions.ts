@@ -1,6 +1,5 @@
 import type { Verdict } from "../../pkg/nftables/mod.ts"
 
-/** What a rule does with a matching packet. */
 export type Action =
   | { readonly kind: "accept" | "drop" | "return" }
   | { readonly kind: "jump" | "goto"; readonly chain: string }
@@ -49,7 +48,6 @@ export function actionOf(code: number, chain = ""): Action | undefined {
   return (code & 0xff) === NF_QUEUE ? { kind: "other", what: "queue" } : undefined
 }
 
-/** Returns the action for the verdict of a map element. */
 export function verdictAction(verdict: Verdict): Action {
   if (typeof verdict === "string") return { kind: verdict }
   return "jump" in verdict ? { kind: "jump", chain: verdict.jump } : { kind: "goto", chain: verdict.goto }

@@ -9,7 +9,6 @@ export interface Bits {
   readonly isRandom?: boolean
 }
 
-/** Creates known bytes. */
 export function knownBits(value: Uint8Array): Bits {
   return { value, known: new Uint8Array(value.length).fill(0xff) }
 }
@@ -22,7 +21,6 @@ export function unknownBits(what: string, isRandom = false): Bits {
 /** The size of the longest register value in bytes. */
 const SIZE = 16
 
-/** Reports whether every bit is known. */
 export function isKnown({ known }: Bits): boolean {
   return known.every((byte) => byte === 0xff)
 }

@@ -39,7 +39,6 @@ export class ChainWalk {
   readonly notes: Note[] = []
   /** A description of each rule that may accept the packet, because it depends on unknown facts. */
   readonly perhapsAccepting: string[] = []
-  /** The description of the rule that decided. */
   decidedBy: string | undefined
   decidingRule: FoundRule | undefined
   mapped: { mapping: Mapping; rule: string; by: FoundRule } | undefined

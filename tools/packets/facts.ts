@@ -31,7 +31,6 @@ export function sourceOf({ addresses }: NodeAttachment, { ip }: Destination): Ui
   return own.find((each) => each.length === ip.length)
 }
 
-/** Reports whether a link has an address. */
 export function isOfLink({ addresses }: NodeLink, ip: Uint8Array): boolean {
   return addresses.some((address) => address.split("/")[0] === formatIp(ip))
 }
@@ -42,7 +41,6 @@ export function has(address: string, ip: Uint8Array): boolean {
   return cidr !== undefined && contains(cidr, ip)
 }
 
-/** Reports whether the kernel's connection tracking table is full. */
 export function isConntrackFull(): boolean {
   const [count, most] = ["count", "max"].map((name) => Number(sysctl(`net/netfilter/nf_conntrack_${name}`) ?? 0))
   return count !== undefined && most !== undefined && most > 0 && count >= most

@@ -4,7 +4,6 @@ import type { Mapping } from "./actions.ts"
 import { ChainWalk, type FilterQuestions, type Note, placeOf } from "./chain-walk.ts"
 import { isAnswer, isTracked, type Packet } from "./packet.ts"
 
-/** The outcome of a hook's rules for a packet. */
 export interface HookResult {
   /** "perhaps": a rule or policy drops the packet, unless an earlier rule that depends on unknown facts accepts it. */
   readonly verdict: "accept" | "drop" | "perhaps"

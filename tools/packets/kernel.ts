@@ -79,7 +79,6 @@ export class HostKernel implements Kernel, Disposable {
     )
   }
 
-  /** The host's IPsec policies. */
   get ipsec(): HostIpsec {
     return this.#once("ipsec", readHostIpsec)
   }
@@ -177,7 +176,6 @@ export class HostKernel implements Kernel, Disposable {
   }
 }
 
-/** Returns the properties of a link that rules compare. */
 export function interfaceNumbers(link: Link | undefined): InterfaceNumbers | undefined {
   const { group = 0, linkInfo } = link?.attributes ?? {}
   return link && { index: link.index, type: link.type, group, kind: linkInfo?.kind ?? "" }

@@ -5,7 +5,6 @@ import { AF_INET, AF_INET6, familyOf } from "../../pkg/types/mod.ts"
 import { agreeing, type Bits, knownBits, unknownBits } from "./bits.ts"
 import type { Kernel } from "./kernel.ts"
 
-/** The destination of a packet. */
 export interface Destination {
   readonly ip: Uint8Array
   /** The port. 0 for ICMP, which has no ports. */
@@ -88,7 +87,6 @@ export function firstPacket(source: Uint8Array, destination: Destination, input:
   }
 }
 
-/** Returns the `IPPROTO_*` of a destination. */
 export function protocolOf({ protocol, ip }: Destination): number {
   if (protocol !== "icmp") return IPPROTO[protocol]
   return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6

@@ -41,7 +41,6 @@ export class Registers {
     for (let at = 0; at < SIZE; at += 4) this.#what.set(at, { what, isRandom: false })
   }
 
-  /** Writes an unknown value. */
   loadUnknown(register: number, what: string, isRandom = false): void {
     this.load(register, unknownBits(what, isRandom))
   }

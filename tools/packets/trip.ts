@@ -229,7 +229,6 @@ export function tellDestination(trip: Trip, { packet, mappings }: HookResult): v
   way.pass("nat", `${from} is forwarded to ${to}${owner === undefined ? "" : ` (${owner})`}, by ${found.rule}`)
 }
 
-/** Returns the attachment that has an address. */
 export function holderOf({ attachments }: Pick<NodeState, "attachments">, ip: Uint8Array): NodeAttachment | undefined {
   const text = formatIp(ip)
   return attachments.find(({ addresses }) => addresses.some((address) => address.split("/")[0] === text))

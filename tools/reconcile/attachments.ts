@@ -48,7 +48,6 @@ export interface CachedChain extends Owner {
 
 /** An attachment or a cache that was skipped, and the reason. */
 export interface Skipped extends Partial<Owner> {
-  /** The path of the attachment's record. */
   readonly record?: string
   readonly reason: string
   /** Whether the container may be running, so that its objects may be missing. */
@@ -70,7 +69,6 @@ interface Read extends Owner {
   readonly chain?: CachedChain
 }
 
-/** Which attachments to read. */
 export interface Wanted {
   readonly cacheDir: string
   /** The only network to read. All networks if undefined. */

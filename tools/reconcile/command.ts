@@ -20,7 +20,6 @@ import { listen } from "./listener.ts"
 import type { Outcome, PluginRuns } from "./plugins.ts"
 import { failuresOf, reconcileAll } from "./reconcile.ts"
 
-/** The command `cni reconcile`. */
 export const reconcile: Command = {
   summary: "Restore lost rules, bridges and settings of attachments on the host",
   words: ["[NETWORK]"],

@@ -20,7 +20,6 @@ const LONGEST_PAUSE_MS = 30_000
  */
 const [REFUSED_MS, REFUSALS] = [100, 20]
 
-/** The options of the listener. */
 export interface ListenerOptions {
   readonly cacheDir: string
   readonly runs: PluginRuns

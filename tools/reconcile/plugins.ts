@@ -20,7 +20,6 @@ export interface PluginRuns {
 /** The options that are the same for all plugins. */
 type RestoreOptions = Omit<RestoreRequest, "configs" | "attachments">
 
-/** The outcome of a restoration. */
 export interface Outcome {
   readonly restored: readonly (RestoreAnswer["restored"][number] & { readonly plugin: string })[]
   readonly failed: readonly (RestoreAnswer["failed"][number] & { readonly plugin: string })[]

@@ -6,7 +6,6 @@ import { type Cached, type CachedChain, readCaches } from "./attachments.ts"
 import { type Outcome, type PluginRuns, restoreChains } from "./plugins.ts"
 import type { Loss } from "./record.ts"
 
-/** The options of `cni reconcile`. */
 export interface ReconcileOptions {
   readonly cacheDir: string
   /** The only network to restore. All networks if omitted. */
@@ -20,7 +19,6 @@ export interface ReconcileOptions {
   readonly isWanted?: (type: string, owner: CachedChain) => boolean
 }
 
-/** The attachments that were read, and the outcome. */
 export interface Reconciled {
   readonly cached: Cached
   readonly outcome: Outcome
@@ -41,7 +39,6 @@ export function reconcileAll(options: ReconcileOptions, runs: PluginRuns): Recon
   return { cached: { ...cached, skipped }, outcome }
 }
 
-/** Returns the objects that could not be restored, with reasons. */
 export function failuresOf({ cached, outcome }: Reconciled): Loss[] {
   return [
     ...cached.skipped

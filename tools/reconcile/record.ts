@@ -31,9 +31,7 @@ const NAMED = 100
 /** Upper bounds of the histogram of outages, in seconds. */
 export const OUTAGE_BUCKETS = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10] as const
 
-/** The reason for a check. */
 export type Trigger = "start" | "rules" | "links" | "settings" | "firewalld" | "overrun" | "again"
-/** The outcome of a check. */
 export type Result = "restored" | "complete" | "failed"
 
 /** A lost object that could not be restored. */
@@ -60,7 +58,6 @@ export function becomeListener(): Disposable | undefined {
   return undefined
 }
 
-/** Reports whether a listener runs. */
 export function isListening(): boolean {
   using lock = FileDescriptor.find(LOCK)
   return lock !== undefined && !tryLockShared(lock.fd)
@@ -105,7 +102,6 @@ export class Tally {
     this.#counts.set(key, one)
   }
 
-  /** Adds the duration of an outage. */
   outage(ms: number): void {
     this.#count++
     this.#seconds += ms / 1000

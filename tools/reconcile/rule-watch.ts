@@ -31,7 +31,6 @@ const generationAttributes = attrs({ program: [3, text] })
 const IPTABLES = new Set(["filter", "nat", "mangle", "raw"])
 const OUR_CHAINS = encodeUtf8("CNI-")
 
-/** The changes of the rule set. */
 export interface RuleNews {
   /** Whether another program deleted an object of this suite. */
   readonly isSuspect: boolean

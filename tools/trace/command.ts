@@ -29,7 +29,6 @@ import {
 import { hanging, type ScreenSize, type Tone, tinted } from "../screen.ts"
 import { type Probed, probe } from "./probe.ts"
 
-/** The command `cni trace`. */
 export const trace: Command = {
   summary: "Show the path of a packet from a container, or from outside, and where it ends",
   words: ["[NETWORK]", "[CONTAINER]"],

@@ -16,7 +16,6 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import { AF_INET, familyOf } from "../../pkg/types/mod.ts"
 import type { Destination } from "../packets/mod.ts"
 
-/** The outcome of a probe. */
 export interface Probed {
   readonly outcome: "connected" | "refused" | "no answer" | "unreachable"
   readonly ms: number
