@@ -116,8 +116,8 @@ const everyPath = named("pod to pod, ", bothDirections("pod", "neighbour"))
 /** The paths of packets: without firewall, and with firewall beside many accepted containers. */
 const paths = [
   { name: "data path,", hasFirewall: false, fill: fillPortmap(20) },
-  { name: "data path, firewall beside 20,", hasFirewall: true, fill: fillFirewall(20) },
-  { name: "data path, firewall beside 110,", hasFirewall: true, fill: fillFirewall(110) },
+  { name: "data path, firewall beside 20 containers,", hasFirewall: true, fill: fillFirewall(20) },
+  { name: "data path, firewall beside 110 containers,", hasFirewall: true, fill: fillFirewall(110) },
 ] as const
 
 const rowsOf = (name: string, steps: Steps) => steps.map(([step]) => `${name} ${step}`)

@@ -81,7 +81,7 @@ CNI b: bind: address already in use
     "",
     `shared-mac
 
-Warning. A mac in the file is the MAC of every container of the network. Two interfaces with one MAC on one network disturb each other. One container is fine.
+Warning. A mac in the file is the MAC of every container of the network. Two interfaces with one MAC on one network disturb each other. One container alone is not affected.
 
 docs/lint.md#shared-mac
 `,

@@ -13,7 +13,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   [`Interface veth8a2b Mac doesn't match: 0a:58:0a:2a:00:05 not found`, /MACAddressPolicy=none/],
   ['failed to set "net1" address to "e7:0a:00:00:00:01": cannot assign requested address', /first byte is even/],
   ["failed to create macvlan: cannot assign requested address", /first byte is even/],
-  ['could not add "nerdctl0": operation not permitted', /run it as root/],
+  ['could not add "nerdctl0": operation not permitted', /run the runtime as root/],
   [
     "iptables v1.8.7: can't initialize iptables table `nat': Table does not exist (do you need to insmod?)",
     /load the module on the host/,
@@ -28,7 +28,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   // missing or old plugins
   ['failed to find plugin "bridge" in path [/opt/cni/bin]', /cni install/],
   ['failed to find plugin "portmap" in path [/opt/cni/bin /usr/lib/cni]', /cni install/],
-  ['needs CNI plugin "bridge" to be installed in CNI_PATH ("/opt/cni/bin"), see', /install them into CNI_PATH/],
+  ['needs CNI plugin "bridge" to be installed in CNI_PATH ("/opt/cni/bin"), see', /install the plugins into CNI_PATH/],
   ['error in invoke Delegate add - "bridge": no plugin name provided', /replace the old plugin/],
   ['cannot load bin: Delegate add - "macvlan": missing network name', /use letters, digits/],
   ['unsupported CNI result version "1.1.0"', /plugins of similar versions/],
