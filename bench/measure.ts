@@ -19,7 +19,6 @@ export interface Contender extends AsyncDisposable {
 /** A scenario of the benchmark. Each of its steps is a row, with one line for each contender. */
 export interface Scenario {
   readonly name: string
-  /** The steps of a round in their order. */
   readonly steps: readonly string[]
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
   /** The contender to which all ratios refer. */
@@ -30,11 +29,9 @@ export interface Scenario {
   readonly atLeast?: number
   /** The number of rounds before the first one that counts, 3 by default. They fill caches and create bridges. */
   readonly warmUp?: number
-  /** The other work on the node during the measurement. */
   readonly load?: LoadKind
 }
 
-/** The measurement of one contender in one row. */
 export interface Measurement extends Summary {
   readonly row: string
   readonly contender: string
@@ -46,7 +43,6 @@ export interface Measurement extends Summary {
   readonly peakKb: number
   /** The number of failed calls in all rounds. */
   readonly failed: number
-  /** The sample of each round. */
   readonly samples: readonly StepSample[]
 }
 
@@ -59,12 +55,10 @@ export interface Limits {
 /** The maximum factor by which a scenario is extended while a verdict is unsure. */
 const LONGER = 4
 
-/** Returns the name of a step's row. */
 export function rowName(scenario: Scenario, step: string): string {
   return `${scenario.name} ${step}${scenario.load ? loads[scenario.load].suffix : ""}`
 }
 
-/** Returns the scenario with other work on the node. */
 export function underLoad(scenario: Scenario, load: LoadKind): Scenario {
   return { ...scenario, load }
 }

@@ -8,7 +8,6 @@ const directory = join(import.meta.dir, "../dist/bench")
 export const programs = {
   /** Makes only a chain's changes to the kernel, see floor.c. */
   floor: join(directory, "floor"),
-  /** Does nothing. */
   empty: join(directory, "empty"),
   /** Keeps processors or the disk busy, see load.c. */
   load: join(directory, "load"),

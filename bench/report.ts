@@ -8,7 +8,6 @@ export function contenderOf({ contender, failed }: Measurement): string {
   return failed === 0 ? contender : `${contender}, ${failed} failed`
 }
 
-/** Returns the figures of a measurement, as shown in all tables. */
 export function numbersOf(measured: Measurement): string[] {
   const times = [measured.min, measured.median, measured.p99, measured.max, measured.cpuMs].map((ms) => ms.toFixed(2))
   const faults = measured.faults.toFixed(0)

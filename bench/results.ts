@@ -6,11 +6,9 @@ import type { Measurement } from "./measure.ts"
 import { cellsOf, contenderOf, numbersOf } from "./report.ts"
 import type { Verdict } from "./verdicts.ts"
 
-/** The results of a run and the facts about it. */
 export interface Run {
   readonly measurements: readonly Measurement[]
   readonly verdicts: readonly Verdict[]
-  /** The command line options. */
   readonly command: string
   /** Sentences about the suites and their sizes. */
   readonly facts: readonly string[]
@@ -31,7 +29,6 @@ const row = (cells: readonly string[]) => `| ${cells.join(" | ")} |`
 const table = (head: readonly string[], rows: readonly (readonly string[])[]) =>
   [row(head), row(head.map(() => "---")), ...rows.map(row)].join("\n")
 
-/** Formats the page about a run. */
 export function formatPage({ verdicts, command, facts }: Omit<Run, "measurements">): string {
   return `# Figures
 

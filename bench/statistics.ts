@@ -1,4 +1,3 @@
-/** A summary of a list of times. */
 export interface Summary {
   readonly runs: number
   readonly min: number
@@ -24,7 +23,6 @@ export function summarize(times: readonly number[]): Summary {
   return { runs: sorted.length, min, median, p99: sorted[Math.ceil(0.99 * sorted.length) - 1] ?? max, max }
 }
 
-/** The statistic that is compared. */
 export type Statistic = "median" | "p99"
 
 /** The confidence interval of a ratio. */

@@ -6,7 +6,6 @@ import { runProgram } from "../integration/lab/mod.ts"
 /** The directory of Debian's package "containernetworking-plugins". */
 const debian = "/usr/lib/cni"
 
-/** A suite of plugins that is measured. */
 export interface Suite {
   readonly name: "ours" | "Go" | "peer"
   readonly directory: string

@@ -7,7 +7,6 @@ import { fromConfiguration, fromFile, nodeRangesAdd } from "./rows/node-ranges.t
 import { withMappings } from "./rows/portmap.ts"
 import { besideMappings, mappings, masqueradeRow, pathRows, publishedRow } from "./rows/traffic.ts"
 
-/** A row of the benchmark, and a contender in it. */
 export type Cell = readonly [row: string, contender: string]
 
 /** The figure that is compared: median or 99th percentile of wall time, or CPU time. */
@@ -27,7 +26,6 @@ export interface Target {
 
 type Bounds = readonly [must: number, goal?: number]
 
-/** Two contenders in a row. */
 interface Pair {
   readonly row: string
   readonly ours: string
@@ -134,7 +132,6 @@ const dataPath: readonly Target[] = [
 
 const chainAdd = "chain with 1 port beside 1 ADD"
 
-/** All targets that compare two cells. */
 export const targets: readonly Target[] = [
   ...ratiosToGo,
   ...busyDisk,

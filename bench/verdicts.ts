@@ -2,7 +2,6 @@ import type { Measurement } from "./measure.ts"
 import { type Interval, intervalOf, runsForP99 } from "./statistics.ts"
 import { type Cell, sizes, type Target, targets } from "./targets.ts"
 
-/** A measured value and its bounds. */
 export interface Verdict {
   readonly what: string
   readonly value: number
@@ -64,7 +63,7 @@ export function outcomeOf({ value, atMost, interval = { low: value, high: value 
   return low !== high ? "unsure" : low ? "met" : "missed"
 }
 
-/** Reports whether a verdict is unsure on a bound that must hold, so that more rounds could decide it. */
+/** Reports whether a bound that must hold has an unsure verdict, which more rounds could decide. */
 export function isUnsure(measurements: readonly Measurement[]): boolean {
   return judge(measurements, Number.NaN).some((verdict) => outcomeOf(verdict, verdict.must) === "unsure")
 }

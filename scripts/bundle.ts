@@ -3,7 +3,6 @@ import { relative, resolve } from "node:path"
 
 const root = new URL("..", import.meta.url).pathname
 
-/** An exported value, and the module that exports it. */
 export interface Export {
   readonly main: string
   readonly name: string
@@ -32,7 +31,6 @@ export interface Bundle {
 /** The suffix of the generated entry's name. No source file has this suffix. */
 const generated = ".bundle.ts"
 
-/** Bundles programs with all their imports. */
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
   const imports: string[] = []
   const imported = (value: Export | readonly Export[]): string => {
@@ -115,7 +113,6 @@ function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece
   return pieces.slice(Math.max(0, before - 1))
 }
 
-/** Returns the parts of each generated line. */
 function piecesOfLines(mappings: string): Piece[][] {
   const at = { file: 0, line: 1 }
   return mappings.split(";").map((segments) => {

@@ -5,11 +5,8 @@ import { homedir } from "node:os"
 import { join } from "node:path"
 import { execa } from "execa"
 
-/** The directory of the project. */
 export const root = join(import.meta.dir, "..")
-/** The directory of the native host. */
 export const hostDirectory = join(root, "host")
-/** The cache directory for builds. */
 export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
 
 /** Runs a program in the project's directory. Returns its stdout. Throws an error with its stderr. */

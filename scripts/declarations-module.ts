@@ -27,7 +27,6 @@ export interface Source {
   readonly name: string
 }
 
-/** The declarations, imports and exports of a module. */
 export interface Module {
   readonly declarations: ReadonlyMap<string, readonly Declaration[]>
   readonly imports: ReadonlyMap<string, Source>
@@ -35,7 +34,6 @@ export interface Module {
   readonly stars: readonly string[]
 }
 
-/** Parses the declarations of a module. `file` is the module's path. */
 export function readModule(file: string, text: string): Module {
   const declarations = new Map<string, Declaration[]>()
   const imports = new Map<string, Source>()

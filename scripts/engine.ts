@@ -36,7 +36,6 @@ export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 /** The engine's own flags from its build files. Warnings are disabled, because they concern its authors. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
-/** The compiled files of the engine. */
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /**
@@ -83,11 +82,9 @@ async function copySource(own: string): Promise<string> {
   })
 }
 
-/** The options for compiling the engine's objects. */
 export interface EngineFlavour {
   readonly target: Target
   readonly compiler: string
-  /** Additional flags for the compiler. */
   readonly engineFlags: readonly string[]
 }
 

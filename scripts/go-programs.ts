@@ -12,7 +12,6 @@ import { basename, join } from "node:path"
 import { execa } from "execa"
 import { cacheDirectory } from "./engine.ts"
 
-/** The version of Kubernetes. */
 export const kubernetes = "1.34.0"
 const corednsVersion = "1.12.4"
 
@@ -63,7 +62,6 @@ const releases = {
   },
 } as const satisfies Readonly<Record<string, Release>>
 
-/** The name of a release in this file. */
 export type GoRelease = keyof typeof releases
 
 /** The package on the Python package index with Go, for a machine without Go. */
@@ -103,7 +101,6 @@ export async function kubernetesProgram(name: KubernetesProgram): Promise<string
   return pathOf(name)
 }
 
-/** Reports whether this machine has a program of Kubernetes. */
 export function isBuilt(name: KubernetesProgram): boolean {
   return existsSync(pathOf(name))
 }

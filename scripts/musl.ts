@@ -10,19 +10,15 @@ import { dirname, join } from "node:path"
 import { cacheDirectory, cached, hashOf, muslCompiler, run, type Target } from "./engine.ts"
 import { fetchMusl, findVendored, pinnedMusl } from "./sources.ts"
 
-/** The parts of musl that a build needs. */
 export interface Musl {
-  /** The compiler that uses musl. */
   readonly compiler: string
   /** The directory of its libraries and startup objects. */
   readonly libraries: string
-  /** The path of its license. */
   readonly terms: string
   /** Whether the packager chose the compiler. */
   readonly isOwn: boolean
 }
 
-/** Returns the packager's compiler for a target. */
 const ownCompiler = ({ name }: Target) => process.env[`CNI_CC_${name.toUpperCase()}`] || undefined
 
 /** Returns musl for a target. It is fetched if this machine does not have it. */

@@ -73,7 +73,6 @@ async function musl(target: Target): Promise<Work> {
   return { name: "musl", licence: "MIT", what: "the C library", terms: readFileSync(terms, "utf8") }
 }
 
-/** Returns the names of the npm packages whose code is in bundles. */
 export function npmPackagesOf(bundles: readonly Bundle[]): string[] {
   const sources = bundles.flatMap(({ positions }) => (positions.split("\n")[1] ?? "").split(","))
   const names = sources.map((source) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source)?.[1])

@@ -8,7 +8,6 @@ const root = join(import.meta.dir, "..")
 const directory = join(root, "dist/sanitized")
 const reports = join(directory, "reports")
 
-/** The directory of the plugins with sanitizers. */
 export const sanitizedPlugins = join(directory, "bin")
 
 /** The directories that programs with sanitizers need if they run in another root. */
@@ -27,7 +26,6 @@ export async function buildSanitized(): Promise<void> {
   await buildTool(join(directory, "cni"), sanitizedFlavour(), "bytecode")
 }
 
-/** Returns the reports of the sanitizers. */
 export function readReports(): string[] {
   if (!existsSync(reports)) return [] // nothing has been built with sanitizers
   return readdirSync(reports).map((file) => readFileSync(join(reports, file), "utf8"))

@@ -10,7 +10,6 @@ import { engineSource, hashOf, root, run, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 import { pinnedEngine, pinnedMusl } from "./sources.ts"
 
-/** The archive that a bill describes. */
 export interface Archive {
   readonly name: string
   readonly version: string
@@ -97,7 +96,6 @@ async function readMusl(target: Target): Promise<Models.Component> {
   return describe(type, "musl-dev", { version, purl, hash: ["SHA-256", sha256], licence })
 }
 
-/** Returns a Debian package of this machine. */
 async function readPackage(name: string, type: Enums.ComponentType, licence?: string): Promise<Models.Component> {
   const [, version = ""] = (await said(["dpkg-query", "--show", name])).split("\t")
   return describe(type, name, { version, purl: `pkg:deb/debian/${name}@${encodeURIComponent(version)}`, licence })
@@ -112,7 +110,6 @@ async function said(command: readonly string[]): Promise<string> {
 
 interface Description {
   version: string
-  /** The package URL. */
   purl?: string
   hash?: [keyof typeof Enums.HashAlgorithm, hexadecimal: string]
   /** The license's name in the SPDX list. */

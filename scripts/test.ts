@@ -109,7 +109,6 @@ const longestWaits = [
   "integration/reconcile/listener.test.ts",
 ]
 
-/** Builds the executables and runs tests of them. */
 async function integration(runner: Runner, files: readonly string[]): Promise<void> {
   if (files.length === 0 || !isRoot(runner)) return
   if (!(await runner.step("build", [process.execPath, "scripts/build.ts"]))) return

@@ -7,7 +7,6 @@ import { muslCompiler } from "./engine.ts"
 
 /** The record of a build, stored beside its files. */
 interface Stamp {
-  /** The digest of all inputs. */
   readonly inputs: string
   /** The digest of each file that the build made, by path below the directory of the record. */
   readonly outputs: Readonly<Record<string, string>>

@@ -17,7 +17,6 @@ import {
 } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** The options of an executable. */
 export interface Flavour {
   readonly target?: Target
   /** The compiler; the target's by default. */

@@ -9,7 +9,6 @@ import {
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** A plugin that is measured alone, and its configuration. */
 interface Alone {
   readonly type: string
   readonly keys?: object

@@ -74,7 +74,6 @@ async function connect(host: HostNamespace, pod: ContainerNamespace): Promise<vo
 
 const numbers = new Intl.NumberFormat("en")
 
-/** Returns the name of a suite's contender on a host with this many limited containers. */
 export const withLimited = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} limited`
 
 /** Returns the scenario of a container that is limited in both directions, alone and beside a thousand others. */

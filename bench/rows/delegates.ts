@@ -4,7 +4,6 @@ import { ableTo, baselineOf, contendersOf, type Suite } from "../suites.ts"
 import { bridgeConfig } from "./bridge.ts"
 import { type ChainOf, startNode } from "./node.ts"
 
-/** The path of flanneld's file in the host's root. */
 const subnetFile = "/run/cni/subnet.env"
 
 async function writeSubnetFile(host: HostNamespace): Promise<void> {
@@ -32,7 +31,6 @@ const byFlannel: ChainOf = (dataDir) => [
   } as { type: string },
 ]
 
-/** Returns the scenarios of sbr after bridge, and of bridge called by flannel. */
 export function delegates(suites: readonly Suite[]): Scenario[] {
   const able = ableTo(suites, "flannel")
   return [

@@ -2,14 +2,12 @@ import { HostNamespace, type Job, pluginEnv, Station, startDaemon, waitFor } fro
 import type { Contender, Scenario } from "../measure.ts"
 import { contendersOf, pluginPath, type Suite } from "../suites.ts"
 
-/** The command of dnsmasq on the bridge, with 200 addresses. */
 const server = [
   ...["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--no-ping", "--pid-file="],
   ...["--interface=br-dhcp", "--bind-interfaces", "--dhcp-range=10.99.0.50,10.99.0.250,2m", "--dhcp-authoritative"],
   ...["--dhcp-leasefile=/run/cni/leases", "--log-facility=/run/cni/log"],
 ]
 
-/** Starts a suite's daemon, a DHCP server, and a container with an interface on the server's bridge. */
 async function start(suite: Suite): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

@@ -45,7 +45,6 @@ add element ip cni_hostports localhost { ${ip} ${owner} }\n`
   },
 )
 
-/** Adds the rules of containers with masquerade. */
 export const fillMasquerade = filling(
   (index) => `add element ip cni_masquerade containers { ${addressOf(index)} ${ownerOf(index)} }
 add element ip cni_masquerade networks_16 { ${addressOf(index)} . 10.88.0.0 ${ownerOf(index)} }\n`,
@@ -72,7 +71,6 @@ const iptablesAllowed = {
 -A CNI-FORWARD -s ${addressOf(index)}/32 -j ACCEPT\n`,
 }
 
-/** Adds the rules of containers that the plugin firewall accepts. */
 export const fillFirewall = filling(allowed, iptablesAllowed)
 
 /** Adds the rules of containers with the policy "same-bridge". A first container with this policy must exist. */

@@ -52,7 +52,6 @@ async function startFirewall(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** Returns the name of a suite's contender on a host with this many other containers. */
 export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
 /**

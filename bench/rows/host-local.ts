@@ -100,7 +100,6 @@ async function startTogether(suite: Suite, taken: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** Returns the name of a suite's contender with this many leases. */
 export const withLeases = (suite: Suite["name"], taken: number) => `${suite}, ${numbers.format(taken)} leases`
 
 /**

@@ -3,7 +3,6 @@ import type { NodeRanges } from "../../ipam/host-local/main.ts"
 import type { Contender, Scenario } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** The names of the row and of its contenders. */
 export const nodeRangesAdd = "node's range, host-local, ADD"
 export const fromConfiguration = "range in the configuration"
 export const fromFile = "range in the agent's file"
@@ -43,7 +42,6 @@ async function fileOn(host: HostNamespace): Promise<object> {
   return { rangesFile }
 }
 
-/** Returns the scenario of an address from the range file of a Kubernetes node's agent. */
 export function nodeRanges(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

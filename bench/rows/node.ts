@@ -5,7 +5,6 @@ import { pluginPath, type Suite } from "../suites.ts"
 /** Returns the plugins of a pod's network with their configurations. `pod` is 0 for the measured pod. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]
 
-/** A pod as its runtime sees it. */
 export interface Pod {
   readonly index: number
   readonly containerId: string

@@ -53,7 +53,6 @@ async function startPortmap(suite: Suite, count: number): Promise<Contender> {
 
 const numbers = new Intl.NumberFormat("en")
 
-/** Returns the name of a suite's contender on a host with this many mappings. */
 export const withMappings = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} mapped`
 
 /** Returns the scenario of one port of one container, beside one other mapping and beside a thousand. */

@@ -33,7 +33,6 @@ const network = {
   ],
 }
 
-/** Starts a contender that times the commands on a node with this many containers. */
 async function startTools(plugins: string, { containers, steps }: (typeof nodes)[number]): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

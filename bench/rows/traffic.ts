@@ -43,7 +43,6 @@ interface Traffic {
 const titles = { connections: "connections", trips: "round trips", megabytes: "MB" } as const
 const numbers = new Intl.NumberFormat("en")
 
-/** Returns the name of a step: the amount and the kind of traffic. */
 const titleOf = ({ what, count }: Traffic) => `${numbers.format(count)} ${titles[what]}`
 
 /**
@@ -125,7 +124,6 @@ export const [publishedRow = ""] = rowsOf(published.name, published.steps)
 export const [masqueradeRow = ""] = rowsOf(masquerade.name, masquerade.steps)
 export const pathRows: readonly string[] = paths.flatMap(({ name }) => rowsOf(name, everyPath))
 
-/** Returns the name of a suite's contender on a host with this many other mappings. */
 export const besideMappings = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
 /**

@@ -40,7 +40,6 @@ export function versions(suites: readonly Suite[]): Scenario[] {
   return [scenario("bridge", false), scenario("bridge, from a cold page cache,", true), everyPlugin]
 }
 
-/** Starts a contender that times VERSION of all plugins of a suite, one after the other. */
 async function startEvery(suite: Suite): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

@@ -10,7 +10,6 @@ const option = { kind: "object", fields: { option: word, value: word, fromArg: w
 const request = { kind: "object", fields: { option: word, skipDefault: off } } as const
 const on = { kind: "boolean", default: true } as const
 
-/** The keys of dhcp's configuration. */
 export const dhcpFields = {
   ipam: {
     kind: "object",
@@ -139,7 +138,6 @@ const CLASSLESS_ROUTES = 121
  */
 const fallbackRequests = [1, 3, 15, 6]
 
-/** The checked configuration of one attachment. */
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
@@ -161,7 +159,6 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     daemonSocketPath: ipam.daemonSocketPath || DEFAULT_SOCKET,
     /** The DHCPv4 options to send: codes, and bytes as hexadecimal digits. */
     provide,
-    /** The codes of the options to request. */
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** The metric of all routes in the result. 0 leaves the metrics unchanged. */
     priority: ipam.priority,

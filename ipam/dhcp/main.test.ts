@@ -30,7 +30,6 @@ async function readMore(): Promise<void> {
   text += new TextDecoder().decode(value)
 }
 
-/** Returns the next call that the daemon received. */
 async function nextCall() {
   text = text.replace("listening\n", "")
   while (!text.includes("\n")) await readMore()
@@ -40,7 +39,6 @@ async function nextCall() {
   return call
 }
 
-/** Calls the plugin like a runtime. */
 function run(
   verb: string,
   { answer = "", socket = "dhcp.sock", netns = "/run/netns/box", refuses = false, ...more } = {},

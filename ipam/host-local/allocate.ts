@@ -77,7 +77,6 @@ export class Session {
     return this.#index.records.get(owner)
   }
 
-  /** Returns the owner of an address. */
   holder(address: string): ReturnType<typeof readHolder> {
     return readHolder(this.place.files, this.place.directory, address)
   }
@@ -113,7 +112,6 @@ export class Session {
     this.#index.drop(owner)
   }
 
-  /** Removes the reservation of an address. */
   free(text: string): void {
     const { files, directory } = this.place
     this.#isSealed = false
@@ -128,7 +126,6 @@ export class Session {
   }
 }
 
-/** The request of an ADD. */
 export interface Request {
   readonly owner: LeaseOwner
   readonly netns: NamespaceRecord | undefined
@@ -145,7 +142,6 @@ interface Reserved {
   readonly written: bigint
 }
 
-/** An assigned address, and its range. */
 export interface Granted {
   readonly address: Address
   readonly range: Range

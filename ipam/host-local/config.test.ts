@@ -7,7 +7,6 @@ import { formatAddress, formatRangeSet } from "./ranges.ts"
 
 const subnet = "10.1.0.0/24"
 
-/** Parses the configuration of a network "net" with these keys. */
 function parse(keys: { [key: string]: unknown }, { verb = "ADD" as Verb, args = "" } = {}) {
   const raw = { cniVersion: "1.1.0", name: "net", type: "host-local", ...keys } as JsonObject
   const lenient = verb === "DEL" || verb === "GC"

@@ -33,7 +33,6 @@ const addresses = {
   default: [],
 } as const
 
-/** The keys of host-local's configuration. */
 export const hostLocalFields = {
   ipam: {
     kind: "object",
@@ -142,7 +141,6 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
 
 const ipArgs = { IP: (value: string) => value }
 
-/** The checked configuration of host-local. */
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
 
 /**
@@ -191,7 +189,6 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
   const rangeSets = parseRangeSets(sets, keys)
   checkFamilies(rangeSets, network.cniVersion)
   return {
-    /** The directory of this network's reservations. */
     directory,
     /** The sets of ranges. The container gets one address of each set. */
     rangeSets,

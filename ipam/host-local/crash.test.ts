@@ -119,7 +119,6 @@ type Step =
 
 interface Fault {
   readonly kind: "killed" | "full"
-  /** The number of the system call. */
   readonly at: number
 }
 

@@ -1,7 +1,6 @@
 import { decodeUtf8, encodeUtf8 } from "../../pkg/engine/mod.ts"
 import * as libc from "../../pkg/libc/mod.ts"
 
-/** The directories of a store, and access to its files. */
 export interface StorePlace {
   readonly files: Files
   /** The network's directory: `<dataDir>/<network>`. */

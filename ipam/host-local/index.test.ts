@@ -26,7 +26,6 @@ test("a page of the bitmap that is full leads to the next one, and a range ends 
   expect(index.nextFree(at("10.0.127.255"), at("10.0.128.1"))).toEqual(at("10.0.128.1"))
 })
 
-/** Returns the system calls of an ADD and of a DEL in a store with this many containers. */
 function callsAmong(count: number): unknown[][] {
   using store = new TemporaryStore([{ subnet: "10.0.0.0/16" }], v6)
   for (let index = 0; index < count; index++) store.add(`c${index}`)

@@ -12,7 +12,6 @@ import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 export class Index {
   readonly #files: Files
   readonly #directory: string
-  /** The addresses of each owner. */
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
   /**
@@ -32,17 +31,14 @@ export class Index {
     return this.#isWritten
   }
 
-  /** Sets the record of an owner. */
   put(record: LeaseRecord): void {
     this.attempt(() => this.records.set(record.owner, record))
   }
 
-  /** Removes an owner's record. */
   drop(owner: LeaseOwner): void {
     this.attempt(() => this.records.set(owner, undefined))
   }
 
-  /** Returns the first free address from `first` to `last`. */
   nextFree(first: Address, last: Address): Address | undefined {
     const { family } = first
     for (let { value } = first; value <= last.value; ) {
@@ -57,7 +53,6 @@ export class Index {
     return undefined
   }
 
-  /** Marks an address as taken or free. */
   set(address: Address, taken: boolean): void {
     const { page, bit } = placeOf(address)
     const bytes = this.#page(page)
@@ -135,11 +130,9 @@ export const pageBytes = 4096
 
 const bitsPerPage = BigInt(pageBytes * 8)
 
-/** The position of an address in the bitmap. */
 export interface Place {
   /** The file of the page: "used-4-1e002" has the family and the number. */
   readonly page: string
-  /** The first address of the page. */
   readonly start: bigint
   readonly bit: number
 }

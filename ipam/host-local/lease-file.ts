@@ -3,7 +3,6 @@ import { type Fd, FileDescriptor, isErrno, Open, SyscallError } from "../../pkg/
 import { type Files, ifPresent, readSmall } from "./files.ts"
 import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 
-/** The owner of a reservation. */
 export interface LeaseOwner {
   readonly containerId: string
   /** The interface. "" in reservations from before 2019, which apply to all interfaces of a container. */

@@ -90,7 +90,6 @@ function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }
 
-/** Reports whether an open file is still at the path. */
 function isStill(path: string, fd: Fd): boolean {
   const [named, opened] = [ifPresent(() => stat(path)), statOpen(fd)]
   return named?.inode === opened.inode && named.device === opened.device

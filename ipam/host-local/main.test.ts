@@ -5,7 +5,6 @@ import { join } from "node:path"
 import { serve } from "../../pkg/skel/mod.ts"
 import { hostLocal } from "./main.ts"
 
-/** A temporary `dataDir`. */
 class DataDir implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "host-local-data-"))
 
@@ -27,7 +26,6 @@ class DataDir implements Disposable {
     return { exitCode, answer: stdout === "" ? undefined : JSON.parse(stdout), log }
   }
 
-  /** Returns the file names in the store of network "net". */
   names(): string[] {
     return existsSync(this.file("")) ? readdirSync(this.file("")).sort() : []
   }

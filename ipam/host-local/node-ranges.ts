@@ -16,7 +16,6 @@ const FILE_MAX = 4096
 /** The ranges that the cluster assigned to this node, from the file of `ipam.rangesFile`. */
 export interface NodeRanges {
   readonly version: 1
-  /** The name of the Node object. */
   readonly node: string
   /**
    * The node's prefixes, at most one per family. Empty if the Node object has none. A container gets an address of each

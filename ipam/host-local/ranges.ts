@@ -54,7 +54,6 @@ export function formatAddress({ family, value }: Address): string {
   return formatIp(ip)
 }
 
-/** Returns the address that is `step` addresses away. */
 export function offset({ family, value }: Address, step: bigint): Address {
   return { family, value: value + step }
 }
@@ -83,7 +82,6 @@ export interface Range {
 /** Ranges of one family. A container gets one address of a set. */
 export type RangeSet = readonly Range[]
 
-/** A range as written in a configuration. */
 export interface RangeText {
   subnet?: string | undefined
   rangeStart?: string | undefined
@@ -118,7 +116,6 @@ export function formatRangeSet(set: RangeSet): string {
   return set.map(formatRange).join(",")
 }
 
-/** Returns the range of a set that contains an address. */
 export function rangeOf(set: RangeSet, address: Address): Range | undefined {
   for (const range of set) if (isBetween(address, range.start, range.end)) return range
   return undefined
@@ -136,7 +133,6 @@ export function isKeptBack(set: RangeSet, address: Address): boolean {
   return false
 }
 
-/** Returns the number of assignable addresses of a set. */
 export function capacityOf(set: RangeSet): bigint {
   const keptBack = set.flatMap(({ gateway, reserved }) => [gateway, ...reserved])
   const inside = keptBack.filter((address) => rangeOf(set, address)).map(formatAddress)

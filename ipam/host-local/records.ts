@@ -16,7 +16,6 @@ export interface LeaseRecord {
   readonly netns?: NamespaceRecord
 }
 
-/** A namespace by its path and its identity. */
 export interface NamespaceRecord {
   readonly path: string
   /** The identity of the namespace: "device:inode". */
@@ -69,7 +68,6 @@ const fileCount = 256
 export class Owners {
   readonly #files: Files
   readonly #directory: string
-  /** The lines of the files that were read, by file name. */
   readonly #lines = new Map<string, string[]>()
 
   constructor(files: Files, directory: string) {

@@ -27,7 +27,6 @@ const v6 = [{ subnet: "fd00::/64" }]
 
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })
 
-/** Writes a reservation like another program. */
 const write = (store: TemporaryStore, address: string, text: string) => {
   mkdirSync(store.directory, { recursive: true })
   writeFileSync(store.path(address), text)

@@ -18,7 +18,6 @@ export interface Scan {
   readonly foreign: string[]
 }
 
-/** The addresses of one owner. */
 export interface Holding {
   readonly owner: LeaseOwner
   readonly addresses: string[]
@@ -60,7 +59,6 @@ export function holdingsOf({ reservations }: Scan, number: number): Map<string, 
   return holdings
 }
 
-/** Adds an address to an owner's addresses. */
 export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, address: string): void {
   const key = ownerKey(owner)
   const known = holdings.get(key)
@@ -99,10 +97,8 @@ export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   return { records, reclaimable }
 }
 
-/** A file of records in the index. */
 export interface RecordsFile {
   readonly number: number
-  /** The current records of the file. */
   readonly known: readonly LeaseRecord[]
   /** Called for each torn reservation file whose owner is in a record. */
   restore(address: string, owner: LeaseOwner): void

@@ -31,7 +31,6 @@ const text = { kind: "text" } as const
 const entry = { kind: "object", fields: { address: { ...text, required: true }, gateway: text } } as const
 const texts = { kind: "list", of: text, expected: "a list of addresses with a prefix length" } as const
 
-/** The keys of static's configuration. */
 export const staticFields = {
   ipam: { kind: "object", fields: { addresses: { kind: "list", of: entry, default: [] } }, required: true },
   args: { kind: "object", fields: { cni: { kind: "object", fields: { ips: texts } } } },
@@ -139,7 +138,6 @@ function withoutAddresses(raw: JsonObject): JsonObject {
   return { ...without(raw, "ipam"), ipam: isJsonObject(ipam) ? without(ipam, "addresses") : (ipam ?? null) }
 }
 
-/** Returns the valid networks in `ipam.addresses`. */
 function networksOf(addresses: JsonValue | undefined): Cidr[] {
   if (!Array.isArray(addresses)) return []
   return addresses.flatMap((entry) => {

@@ -2,7 +2,6 @@ import { describe, expect, test } from "bun:test"
 import { serve } from "../../pkg/skel/mod.ts"
 import { staticIpam } from "./main.ts"
 
-/** Calls the plugin like a runtime. Returns its output. */
 function call(config: object, options: { verb?: string; args?: string; version?: string } = {}) {
   const { verb = "ADD", args = "", version = "1.1.0" } = options
   const env = {

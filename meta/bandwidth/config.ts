@@ -21,7 +21,6 @@ const entry = {
   unshapedSubnets: subnets,
 } as const satisfies Fields
 
-/** The keys of the plugin's configuration. */
 export const bandwidthFields = {
   ...entry,
   shapeIn: { kind: "choice", of: ["host", "container"], expected: '"host" or "container"' },
@@ -74,7 +73,6 @@ export interface Subnets {
   list: readonly Cidr[]
 }
 
-/** The checked configuration of bandwidth. */
 export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
 /** The bursts in bits that runtimes use for "no limit": containerd and dockershim. */

@@ -19,7 +19,6 @@ import type { Undo } from "../../pkg/undo/mod.ts"
  */
 const QUEUE_LENGTH = 1000
 
-/** The owner of an ifb device, and the device's possible names. */
 export interface IfbOwner {
   owner: Owner
   /** Upstream's name, made from network and container only, so it fits only one of the container's interfaces. */

@@ -8,7 +8,6 @@ export interface Limit {
   burst: number
 }
 
-/** The maximum of the kernel's 32-bit fields. */
 export const MAX_U32 = 0xffffffff
 /** The clock of traffic control since Linux 2.6.31: one tick is 64 ns, `PSCHED_SHIFT` in <net/pkt_sched.h>. */
 const TICKS_PER_US = 15.625
@@ -89,7 +88,6 @@ export function htbOptions(limit: Limit): HtbClass["options"] {
   return { rate64: long, ceil64: long, parameters }
 }
 
-/** Reports whether an htb class has this limit. */
 export function isHtbClassOf({ options }: HtbClass, limit: Limit): boolean {
   const wanted = htbOptions(limit).parameters
   const { parameters, rate64, ceil64 } = options

@@ -8,10 +8,8 @@ import { ifbOwner } from "./ifb.ts"
 import type { Place } from "./redirect.ts"
 import type { Shape } from "./shaper.ts"
 
-/** A link with the limits to set on it. */
 export interface LimitedPlace extends Place {
   link: Link
-  /** The limits for sending and for receiving. */
   sends: Shape | undefined
   receives: Shape | undefined
   /** Whether the link is the container's interface rather than its peer on the host. */
@@ -34,7 +32,6 @@ export class Sides implements Disposable {
   readonly host: RouteSocket
   readonly sandbox: Netns | undefined
   readonly inside: RouteSocket | undefined
-  /** The container's interface. */
   readonly link: Link | undefined
   readonly #call: Call
 

@@ -75,7 +75,6 @@ function matchesAll({ protocol, options }: Filter): boolean {
   return protocol === filterProtocols.all && (options?.selector ?? []).every(({ mask }) => mask === 0)
 }
 
-/** A link on which an attachment may be limited. */
 export interface Place extends IfbOwner {
   route: NetlinkSocket
   /** The container's interface, or its peer on the host; undefined if it does not exist. */
@@ -95,13 +94,11 @@ export function removeShaping({ route, link, prevResult, ...whose }: Place, fail
   removeParts({ route, link, filters, ifbs }, failures)
 }
 
-/** The objects that limit a link. */
 interface Parts {
   route: NetlinkSocket
   link: Link | undefined
   /** The filters for packets that the link receives; undefined if they could not be listed. */
   filters: readonly Filter[] | undefined
-  /** The ifb devices to delete. */
   ifbs: readonly Link[]
 }
 
@@ -155,7 +152,6 @@ function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], 
   })
 }
 
-/** Returns the filters for packets that a link receives. */
 export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
   return listFilters(route, link, CLSACT_INGRESS)
 }

@@ -3,10 +3,8 @@ const powers = { "": 0, k: 1, m: 2, g: 3, t: 4 } as const
 
 const pattern = /^(\d{1,20}(?:\.\d{1,9})?)(?: (?=\S))?(?:([kKmMgGtT])(i)?)?(bits?|B)?(\/s)?$/
 
-/** The expected form of a rate, for error messages. */
 export const expectedRate =
   'bits per second, as a whole number or with a unit such as "10M", "1Gbit", "2.5MB/s", "512Kibit"'
-/** The expected form of a burst, for error messages. */
 export const expectedBurst = 'bits, as a whole number or with a unit such as "2M", "2Mbit", "256KiB"'
 
 /**

@@ -13,7 +13,6 @@ export const policies = ["open", "same-bridge", "isolated"] as const
 /** A policy: which traffic from other containers reaches a container. */
 export type Policy = (typeof policies)[number]
 
-/** The keys of the plugin's configuration. */
 export const firewallFields = {
   backend: { kind: "choice", of: ["", ...backends], expected: '"nftables", "iptables" or "firewalld"', default: "" },
   iptablesAdminChainName: {
@@ -68,7 +67,6 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of firewall. */
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

@@ -26,7 +26,6 @@ export interface FirewallParts {
   readonly findFirewalld: typeof findFirewalld
 }
 
-/** An attachment whose rules are to be restored. */
 export interface RestorableFirewall {
   readonly spec: FirewallSpec
   readonly config: FirewallConfig

@@ -4,7 +4,6 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 const NAME = "org.fedoraproject.FirewallD1"
 const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interface: `${NAME}.zone` }
 
-/** The methods of a bus connection that are used here. */
 type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
 
 /** A client of firewalld's zones over the system bus. A zone's rules apply to packets from its sources. */

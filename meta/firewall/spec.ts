@@ -4,7 +4,6 @@ import { findLink, type Ifindex, RouteSocket } from "../../pkg/netlink/mod.ts"
 import { CniError, Code, type Owner, type Result, validateInterfaceName } from "../../pkg/types/mod.ts"
 import type { FirewallConfig, Policy } from "./config.ts"
 
-/** The rules of one attachment: which traffic is accepted, and which policy applies. */
 export interface FirewallSpec {
   owner: Owner
   /** The container's addresses, without duplicates. */
@@ -12,7 +11,6 @@ export interface FirewallSpec {
   policy: Policy
   /** The host's interfaces to the container; undefined if no previous result names one. */
   link: HostLink | undefined
-  /** The chain with the administrator's rules. */
   adminChain: string
 }
 
@@ -37,7 +35,6 @@ export interface HostLink {
 
 /** Data that is stored with each address of an attachment, so that DEL need not list all addresses. */
 export interface Note {
-  /** The number of the attachment's addresses. */
   count: number
   /** The interfaces of the requested policy. The policy may have changed since. */
   link: HostLink | undefined

@@ -56,11 +56,9 @@ export function findFirewalld(
   }
 }
 
-/** The inputs of `addSources` besides the addresses. */
 export interface AddingSources {
   firewalld: Firewalld
   zone: string
-  /** The socket that reads the notes. */
   socket: NetlinkSocket | undefined
   log(line: string): void
   /** Reports whether the kernel has rules of firewalld. */

@@ -47,7 +47,6 @@ export const flannelKeyDocs: readonly KeyDoc[] = [
 /** The delegate's keys that flannel sets unless `delegate` contains them. */
 const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 
-/** The checked configuration of flannel. */
 export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

@@ -43,7 +43,6 @@ export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfi
   }
 }
 
-/** Returns the plugin that a configuration names. */
 export function typeOf({ type }: JsonObject): string {
   return typeof type === "string" ? type : DEFAULT_TYPE
 }

@@ -5,7 +5,6 @@ import { encodeConfig, tryDecodeConfig } from "./delegate-config.ts"
 
 /** A delegate's configuration that ADD has stored for DEL. */
 export interface Kept {
-  /** The name of the file. */
   name: string
   /** Undefined if the file cannot be decoded. */
   config: JsonObject | undefined
@@ -75,7 +74,6 @@ export class KeptConfigs {
     this.#records.requireWritable()
   }
 
-  /** Returns the error for a file that cannot be decoded. */
   unreadable({ name }: Kept): CniError {
     return new CniError(Code.Decoding, `Cannot decode the delegate's configuration "${this.#records.pathOf(name)}"`)
   }

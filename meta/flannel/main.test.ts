@@ -18,7 +18,6 @@ const keptConfig = {
 }
 const runtime = { prevResult: { cniVersion: "1.1.0", ips: [] }, runtimeConfig: { mac: "x" } }
 
-/** Returns a node with these stored files. */
 function nodeWith(files: Record<string, object | string>): FlannelNode {
   const node = new FlannelNode()
   mkdirSync(node.dataDir, { mode: 0o700 })

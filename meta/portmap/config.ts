@@ -56,7 +56,6 @@ const runtimeFields = {
   runtimeConfig: { kind: "object", fields: { portMappings: { kind: "list", of: mapping } } },
 } as const satisfies Fields
 
-/** The keys of the plugin's configuration. */
 export const portmapFields = {
   backend: { kind: "choice", of: backends, expected: '"nftables" or "iptables"' },
   snat: { kind: "boolean", default: true },
@@ -107,7 +106,6 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of portmap. */
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

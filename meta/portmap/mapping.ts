@@ -18,7 +18,6 @@ import {
 /** The time within which the kernel deletes a namespace with its interfaces after its last user has ended. */
 const CLEANUP_DEADLINE_MS = 2000
 
-/** The protocols whose ports can be mapped. */
 export const protocols = ["tcp", "udp", "sctp"] as const
 
 export type Protocol = (typeof protocols)[number]
@@ -36,7 +35,6 @@ export interface HostPort {
   hostIp: Uint8Array | undefined
 }
 
-/** A mapping of a host port to a container port. */
 export interface Mapping extends HostPort {
   containerPort: number
   /** The address family; undefined means every family of the container's addresses. */
@@ -58,10 +56,8 @@ export interface MappedAddress {
   mappings: readonly Mapping[]
 }
 
-/** The port mappings of one attachment. */
 export interface PortmapSpec {
   owner: Owner
-  /** The path of the container's namespace. */
   netns: string
   addresses: readonly MappedAddress[]
   /** All mappings, including those of a family in which the container has no address. */
@@ -86,7 +82,6 @@ export interface PortmapSpec {
 /** Hints from the configuration where DEL searches first. They may be missing or wrong. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
-  /** The container's addresses. */
   readonly addresses: readonly Uint8Array[]
   /** The host's interfaces to the container. */
   readonly links?: readonly string[]
@@ -115,7 +110,6 @@ export function mappingsFor(family: Family, mappings: readonly Mapping[]): Mappi
   return [...new Map(ours.map((mapping) => [printHostPort(mapping), mapping])).values()]
 }
 
-/** Returns the mappings to each of a container's addresses. */
 export function dnatMappings(ips: readonly Uint8Array[], mappings: readonly Mapping[]): DnatMapping[] {
   return ips.flatMap((containerIp) =>
     mappingsFor(familyOf(containerIp), mappings).map((mapping) => ({ ...mapping, containerIp })),
@@ -163,7 +157,6 @@ function isNothingAt(path: string): boolean {
   }
 }
 
-/** Returns the error for a port that another container holds. */
 export function portTaken(wanted: { port: string; target: string; owner: string }, holder: Holder): CniError {
   const { port, target, owner } = wanted
   return new CniError(

@@ -4,7 +4,6 @@ import { findSysctl, tryWriteSysctl, writeSysctl } from "../../pkg/sysctl/mod.ts
 import { AF_INET, CniError, Code, familyOf, type Result } from "../../pkg/types/mod.ts"
 import { type HostportHints, isLoopback, type MappedAddress } from "./mapping.ts"
 
-/** The host's interface to a container. */
 export interface HostLink {
   name: string
   /** Whether the interface outlives the container: a bridge does, the host's end of a pair does not. */
@@ -32,7 +31,6 @@ export function addressNeedingLocalnet(addresses: readonly MappedAddress[]): Map
   return ipv4?.mappings.some(({ hostIp }) => hostIp === undefined || isLoopback(hostIp)) ? ipv4 : undefined
 }
 
-/** Returns the names of the host's interfaces in a result. */
 export function hostLinksIn(result: Result | undefined): string[] {
   return (result?.interfaces ?? []).flatMap(({ name, sandbox }) => (sandbox ? [] : [name]))
 }

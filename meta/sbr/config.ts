@@ -2,7 +2,6 @@ import { type Fields, invalidConfig, isCleanup, type KeyDoc, off, parseConfig } 
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { AF_INET, CniError, Code, type Family, familyOf, type NetworkConfig, parseIp } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const sbrFields = {
   table: { kind: "integer", min: 1, max: 2 ** 32 - 1 },
   gateways: { kind: "list", of: { kind: "text", expected: "an address" } },
@@ -31,7 +30,6 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of source based routing. */
 export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

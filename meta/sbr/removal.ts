@@ -16,9 +16,7 @@ export interface Sources {
   link: Link | undefined
   /** The interface's present and former addresses. */
   ips: readonly Uint8Array[]
-  /** The addresses of all interfaces of the container. */
   allIps: readonly Uint8Array[]
-  /** The configured table. */
   table: number | undefined
 }
 

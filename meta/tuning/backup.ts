@@ -7,7 +7,6 @@ import type { Failures } from "../../pkg/undo/mod.ts"
 import { hasValues, type LinkValues, linkKeys, setValue, type Target, valuesOf } from "./link.ts"
 import { restoreSysctls, sameValue } from "./sysctls.ts"
 
-/** The values of one sysctl in a backup. */
 export interface SysctlBackup {
   /** The value before ADD, as printed by the kernel; absent for a write-only sysctl. */
   was?: string | undefined

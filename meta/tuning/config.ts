@@ -26,7 +26,6 @@ const settings = {
   txQLen: { kind: "integer", min: 0, max: 2 ** 32 - 1 },
 } as const satisfies Fields
 
-/** The keys of the plugin's configuration. */
 export const tuningFields = {
   ...settings,
   dataDir: pathOrNone,
@@ -64,7 +63,6 @@ export const tuningKeyDocs: readonly KeyDoc[] = [
   { paths: ["runtimeConfig.mac"], default: "none", meaning: "hardware address from the runtime, capability `mac`" },
 ]
 
-/** The checked configuration of tuning. */
 export type TuningConfig = ReturnType<typeof parseTuningConfig>
 
 /**

@@ -37,7 +37,6 @@ export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkVa
   return { mac, promisc, mtu, allmulti, txQLen: attributes.txQueueLength ?? 0 }
 }
 
-/** Reports whether at least one setting is defined. */
 export function hasValues(values: LinkValues): boolean {
   for (const key of linkKeys) if (values[key] !== undefined) return true
   return false
@@ -127,13 +126,11 @@ export class Target implements Disposable {
     return findHostEnd(this.host, this.sandbox, link)
   }
 
-  /** The socket inside the sandbox. */
   get inside(): RouteSocket {
     this.#inside ??= this.sandbox.openRoute()
     return this.#inside
   }
 
-  /** The socket in the host's namespace. */
   get host(): RouteSocket {
     this.#host ??= RouteSocket.open()
     return this.#host

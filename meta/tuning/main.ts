@@ -186,7 +186,6 @@ function requirePrevResult({ network: { prevResult }, ifName }: InsideCall): Res
 /** The changed links: the container's interface, and the host's links whose MTU may have changed. */
 export interface Places {
   ifName: string
-  /** The MTUs of the host's links by name. */
   hostMtus: ReadonlyMap<string, number>
 }
 

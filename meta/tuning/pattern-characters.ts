@@ -11,7 +11,6 @@ export interface Flags {
   readonly s: boolean
 }
 
-/** Reads a text from left to right. */
 export class Reader {
   readonly text: string
   #at = 0
@@ -74,7 +73,6 @@ export function charactersOf(sets: readonly Characters[], { i }: Flags): Takes {
   return (one) => tests.some((test) => test.test(one))
 }
 
-/** Returns a function that reports whether a character equals a literal one. */
 export function literal(wanted: string, flags: Flags): Takes {
   return flags.i ? charactersOf([{ body: code(wanted), isOthers: false }], flags) : (one) => one === wanted
 }

@@ -5,7 +5,6 @@ import { Failures } from "../../pkg/undo/mod.ts"
 
 // Every function in this file acts on the network namespace of the calling thread: call it inside `sandbox.run`.
 
-/** A sysctl that the configuration sets. */
 export interface SysctlEntry {
   /** The key as written in the configuration, with "IFNAME" not yet replaced. */
   key: string

@@ -4,7 +4,6 @@ import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 const NAME = "the name of a VRF, 1 to 15 bytes"
 
-/** The keys of the plugin's configuration. */
 export const vrfFields = {
   vrfname: { ...interfaceName, expected: NAME, form: NAME },
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
@@ -26,7 +25,6 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a VRF. */
 export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

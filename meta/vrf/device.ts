@@ -19,13 +19,11 @@ import {
 import { CniError, Code, type Owner, ownerComment, staleOf } from "../../pkg/types/mod.ts"
 import { Failures, type Undo } from "../../pkg/undo/mod.ts"
 
-/** A VRF in the container. */
 export interface Vrf {
   link: Link
   table: number
 }
 
-/** The VRF that the configuration requests. */
 export interface VrfSpec {
   name: string
   /** Undefined requests any free table. */

@@ -82,7 +82,6 @@ export function noteLosable(
   return { routes, otherRoutes, connected, addresses, awaited }
 }
 
-/** Returns the destination of a route as a key for a set. */
 function destinationOf({ dst, prefix }: RouteSpec): string {
   return `${keyOf(dst)}/${prefix}`
 }

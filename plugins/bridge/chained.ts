@@ -11,7 +11,6 @@ import { SpoofCheck } from "./spoof-check.ts"
 /** The interface that an earlier plugin of the chain created for this attachment. */
 interface EarlierInterface {
   prevResult: Result
-  /** The container's interface. */
   link: Link
   /** The host's end of the pair. */
   port: Link

@@ -18,7 +18,6 @@ import { parseVlans } from "./vlans.ts"
 /** A field for a number that may be a VLAN ID. `parseVlans` decides which numbers are valid. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
-/** The keys of the plugin's configuration. */
 export const bridgeFields = {
   ...interfaceKeys,
   ...masqueradeKeys,
@@ -135,7 +134,6 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a bridge attachment. */
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
 /**

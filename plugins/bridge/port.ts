@@ -7,7 +7,6 @@ import type { BridgeConfig } from "./config.ts"
 import { setPortVlans } from "./vlan-filtering.ts"
 import { planPort } from "./vlans.ts"
 
-/** A bridge and the name of one of its ports. */
 export interface BridgePort {
   bridge: Link
   port: string

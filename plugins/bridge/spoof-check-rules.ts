@@ -65,12 +65,10 @@ export const rule: Rule = {
   comment: "frames from another MAC than the container's",
 }
 
-/** Returns the element of `guarded` for a port. */
 export function guardedElement({ port }: GuardedPort, comment: string): Element {
   return { key: [ifnameValue(port)], comment }
 }
 
-/** Returns the element of `allowed` for a port. */
 export function allowedElement(port: GuardedPort, comment: string): Element {
   return { key: [ifnameValue(port.port), mac.encode(port.mac)], comment }
 }

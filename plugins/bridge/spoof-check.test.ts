@@ -15,7 +15,6 @@ import {
   planUnguard,
 } from "./spoof-check-rules.ts"
 
-/** Returns a spoof check on a fake kernel with these answers. */
 function spoofCheckOn(socket: Netfilter, tables = ["cni_spoofcheck", "nat"]): SpoofCheck {
   return new SpoofCheck({ socket, hasTable: (name) => tables.includes(String(name)), forgetTables() {} })
 }

@@ -52,7 +52,6 @@ import {
   table,
 } from "./spoof-check-rules.ts"
 
-/** A port and its owner. */
 export interface GuardSpec extends GuardedPort {
   readonly owner: Owner
 }

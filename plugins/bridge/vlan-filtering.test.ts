@@ -3,7 +3,6 @@ import { type Ifindex, type Link, type LinkData, linkKinds } from "../../pkg/net
 import { CniError } from "../../pkg/types/mod.ts"
 import { requireVlanFiltering } from "./vlan-filtering.ts"
 
-/** Returns a bridge as the kernel reports it. */
 function bridge(data: LinkData<"bridge">): Link {
   const linkInfo = { kind: "bridge", data: linkKinds.bridge.encode(data) }
   const link = { index: 2 as Ifindex, name: "br0", flags: 1, type: 1, mac: "0a:00:00:00:00:01", mtu: 1500 }

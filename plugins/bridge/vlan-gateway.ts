@@ -20,7 +20,6 @@ import { randomMac } from "./bridge-link.ts"
 import { defaultVlanOf, setPortVlans } from "./vlan-filtering.ts"
 import type { VlanConfig } from "./vlans.ts"
 
-/** The host's interface in a VLAN of a bridge. */
 export interface VlanGateway {
   /** "BRIDGE.VLAN" */
   name: string
@@ -51,7 +50,7 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Li
   return link
 }
 
-/** Throws `CniError` if `ensureVlanGateway` would because another link has the name. Changes nothing, for STATUS. */
+/** For STATUS: throws `CniError`, like `ensureVlanGateway`, if another link has the name. Changes nothing. */
 export function requireVlanGateway(host: NetlinkSocket, gateway: VlanGateway): void {
   const link = findLink(host, gateway.name)
   if (!link || portToJoin(host, gateway, link)) return

@@ -12,7 +12,6 @@ export interface TrunkEntry {
   maxID?: number | undefined
 }
 
-/** The VLANs that a configuration requests. */
 export interface VlanConfig {
   /** The VLAN of untagged frames; 0 for none. */
   native: number

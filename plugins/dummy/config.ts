@@ -12,7 +12,6 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const dummyFields = {
   ...interfaceKeys,
   mtu: { ...mtuOrNone, min: 0 },

@@ -21,7 +21,6 @@ const textLike = (form: string, pattern: RegExp) => {
 const deviceName = textLike("the name of an interface of the host", /^[^/:\s\0]{1,127}$/)
 const deviceId = textLike("a device ID such as 0000:03:00.0", /^(?=.{1,64}$)[^/\s\0]*[^/\s.\0][^/\s\0]*$/)
 
-/** The keys of the plugin's configuration. */
 export const hostDeviceFields = {
   device: deviceName,
   hwaddr: macAddressOrNone,
@@ -72,7 +71,6 @@ export type Selector =
   | { by: "name" | "mac"; text: string; key: string }
   | { by: "path"; text: string; key: string; directories: readonly string[] }
 
-/** The checked configuration of a host-device attachment. */
 export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

@@ -86,7 +86,6 @@ function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | u
   return undefined
 }
 
-/** Reports whether a configuration selects the device of a record. */
 export function isSelectedRecord(selector: Selector, { device, former }: DeviceRecord): boolean {
   switch (selector.by) {
     case "name":

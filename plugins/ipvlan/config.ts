@@ -15,7 +15,6 @@ import { ipvlanFlags, ipvlanModes } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const ipvlanFields = {
   master: linkNameOrNone,
   mode: { kind: "choice", of: ["", ...namesOf(ipvlanModes)], expected: '"l2", "l3" or "l3s"', default: "" },
@@ -79,7 +78,6 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of an ipvlan attachment. */
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>
 
 /** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */

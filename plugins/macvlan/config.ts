@@ -16,7 +16,6 @@ import { macvlanModes } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const macvlanFields = {
   master: linkNameOrNone,
   mode: {
@@ -84,7 +83,6 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a macvlan attachment. */
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
 /**

@@ -10,7 +10,6 @@ import {
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
 /**

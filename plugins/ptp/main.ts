@@ -84,7 +84,6 @@ function checkPtp({ call, owner, host, sandbox, link, recorded }: Checking, conf
   for (const family of new Set(addresses.map(({ ip }) => familyOf(ip)))) checkForwarding(family)
 }
 
-/** Checks the routes on the host and in the container. */
 function checkPtpRoutes({ host, sandbox, inside, link, recorded }: Checking): void {
   const ours = { ips: recorded.ips, routes: recorded.prevResult.routes }
   const { first, last } = planContainerRoutes(ours, link)

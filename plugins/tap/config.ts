@@ -14,7 +14,6 @@ import type { NetworkConfig } from "../../pkg/types/mod.ts"
 
 const id = { kind: "integer", min: 0, max: 2 ** 32 - 2 } as const // the next number is (uid_t)-1, which means no user
 
-/** The keys of the plugin's configuration. */
 export const tapFields = {
   ...interfaceKeys,
   mtu: { kind: "integer", min: 0, max: 65521, default: 0 }, // 65535 without an Ethernet header, drivers/net/tun.c
@@ -79,7 +78,6 @@ export const tapKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a tap device. */
 export type TapConfig = ReturnType<typeof parseTapConfig>
 
 /**

@@ -15,7 +15,6 @@ import { vlanProtocols } from "../../pkg/netlink/mod.ts"
 import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
-/** The keys of the plugin's configuration. */
 export const vlanFields = {
   master: linkNameOrNone,
   vlanId: { kind: "integer", min: 0, max: 4094, default: 0 },
@@ -59,7 +58,6 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
   },
 ]
 
-/** The checked configuration of a VLAN attachment. */
 export type VlanConfig = ReturnType<typeof parseVlanConfig>
 
 /**

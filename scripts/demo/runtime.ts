@@ -10,7 +10,6 @@ import {
 const bin = join(import.meta.dir, "../../dist/bin")
 const conflist = Bun.file(join(import.meta.dir, "10-demo.conflist"))
 
-/** The fields of a result that the demo shows. */
 export interface Result {
   readonly ips: readonly { readonly address: string }[]
 }
@@ -24,7 +23,6 @@ export class Runtime implements AsyncDisposable {
     this.#station = Station.open(host)
   }
 
-  /** Attaches a container. */
   async add(container: ContainerNamespace): Promise<{ result: Result; ms: number }> {
     const { stdout, ms } = await this.#call("ADD", container)
     const result = JSON.parse(stdout) as Result

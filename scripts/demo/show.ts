@@ -1,6 +1,5 @@
 import { styleText } from "node:util"
 
-/** Prints a headline. */
 export function title(text: string): void {
   console.log(`\n${styleText("bold", text)}`)
 }

@@ -34,7 +34,6 @@ export async function agentFiles(target: Target): Promise<PlacedFile[]> {
   }
 }
 
-/** Returns the loader and the libraries that the agent needs. */
 export async function libraryFiles(target: Target): Promise<PlacedFile[]> {
   const { compiler, loader } = glibc[target.name]
   const find = async (path: string): Promise<PlacedFile> => {
@@ -62,7 +61,6 @@ async function bunFor(target: Target): Promise<string> {
   return join(directory, "package/bin/bun")
 }
 
-/** Returns the licenses of glibc and of Bun. */
 function termsOf(files: readonly PlacedFile[]): string {
   const library = files.find(({ path }) => path === "lib/libc.so.6")?.bytes ?? new Uint8Array()
   const [version] = /GNU C Library \([^)]*\)/.exec(Buffer.from(library).toString("latin1")) ?? []

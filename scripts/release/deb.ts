@@ -20,7 +20,6 @@ const layout = {
   zsh: "usr/share/zsh/vendor-completions",
 } as const
 
-/** Creates the package with a target's files. */
 export async function makeDeb(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age } = making
   const version = `${making.version ?? about.packageVersion}-1`

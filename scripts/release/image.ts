@@ -14,10 +14,8 @@ import { run, type Target } from "../engine.ts"
 import { about, compress, textFile } from "./place.ts"
 import { layTree, type Making, type PlacedFile, type StagedFile } from "./stage.ts"
 
-/** The files of the image by machine. */
 export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
-/** The agent's files in the image by machine. */
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
 /**

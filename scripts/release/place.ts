@@ -49,7 +49,6 @@ export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[
 /** Compresses data like gzip, without a file name and a time. */
 export const compress = (bytes: string | Uint8Array) => gzipSync(bytes, { level: 9 })
 
-/** Returns a text file of a package. */
 export const textFile = (path: string, content: string | Uint8Array): PlacedFile => ({
   path,
   mode: 0o644,

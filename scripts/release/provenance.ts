@@ -10,10 +10,8 @@ import { join } from "node:path"
 import { run } from "../engine.ts"
 import { about } from "./place.ts"
 
-/** The name of the statement's file. */
 export const provenanceName = `${about.name}-v${about.version}.intoto.json`
 
-/** The state of the sources of a build. */
 export interface Source {
   /** The checked-out commit in hexadecimal digits; undefined outside a repository. */
   readonly commit: string | undefined

@@ -16,10 +16,8 @@ const layout = {
   zsh: "usr/share/zsh/site-functions",
 } as const
 
-/** RPM's names of machines. */
 export const rpmMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86_64", arm64: "aarch64" }
 
-/** Creates the package with a target's files. */
 export async function makeRpm(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age, version = about.packageVersion } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-rpm-"))

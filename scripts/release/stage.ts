@@ -41,9 +41,7 @@ export interface PlacedFile {
   readonly bytes: Uint8Array
 }
 
-/** Options for creating a package. */
 export interface Making {
-  /** The directory for the package. */
   readonly directory: string
   /** The modification time of the files, in seconds after 1970. */
   readonly age: number

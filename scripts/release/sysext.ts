@@ -16,10 +16,8 @@ const layout = {
   zsh: "usr/share/zsh/site-functions",
 } as const
 
-/** systemd's names of machines. */
 export const systemdMachines: Readonly<Record<Target["name"], string>> = { amd64: "x86-64", arm64: "arm64" }
 
-/** Creates the extension with a target's files. */
 export async function makeSysext(target: Target, files: readonly StagedFile[], making: Making): Promise<void> {
   const { directory, age, version = about.version } = making
   const scratch = mkdtempSync(join(tmpdir(), "cni-sysext-"))

@@ -9,7 +9,6 @@ export interface Limits {
   readonly fileMs: number
 }
 
-/** The result of one run of `bun test`. */
 export interface Attempt {
   readonly cases: readonly TestCase[]
   /** Undefined if a signal or the time limit ended the run. */
@@ -50,7 +49,6 @@ export async function attempt(
   return { cases, exitCode: child.exitCode ?? undefined, output, seconds, cpuSeconds }
 }
 
-/** Returns the number of tests in a state. */
 export function count(cases: readonly TestCase[], state: TestCase["state"]): number {
   return cases.filter((each) => each.state === state).length
 }

@@ -20,7 +20,6 @@ export function formatReport({ judgements }: Conformance): string {
   return sections.map((lines) => `${lines.join("\n")}\n`).join("\n")
 }
 
-/** Returns the report for programs. */
 export function jsonReport({ judgements, errors }: Conformance): object {
   return {
     ...tally(judgements),

@@ -8,7 +8,6 @@ import type { TestCase } from "./test-cases.ts"
  */
 export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 
-/** The result for one statement. */
 export interface Judgement {
   readonly statement: Statement
   readonly verdict: Verdict

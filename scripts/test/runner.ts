@@ -15,7 +15,6 @@ import {
 } from "./attempt.ts"
 import type { TestCase } from "./test-cases.ts"
 
-/** The paths and options of a runner. */
 export interface Place {
   /** The working directory of programs. */
   readonly root: string
@@ -63,7 +62,6 @@ export class Runner {
     this.#place = place
   }
 
-  /** The tests that have run so far. */
   get testCases(): readonly TestCase[] {
     return this.#testCases
   }
@@ -201,7 +199,6 @@ export class Runner {
   }
 }
 
-/** Returns the name of a group of test files. */
 function titleOf([first = "", ...others]: readonly string[]): string {
   return others.length === 0 ? first : `${first} and ${others.length} more`
 }

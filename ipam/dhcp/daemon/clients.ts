@@ -42,7 +42,6 @@ export class Clients {
     return this.#listening.size > 0
   }
 
-  /** Whether every client has been added. */
   get areAll(): boolean {
     return this.states.length >= this.#count
   }

@@ -21,7 +21,6 @@ export class Deadlines<T> {
     return this.#entries[0]?.at
   }
 
-  /** The number of entries. */
   get size(): number {
     return this.#entries.length
   }

@@ -7,7 +7,6 @@ import type { DaemonOptions } from "./options.ts"
 /** A container's link, as a holder uses it. The first use opens it. Until it is closed it keeps the namespace alive. */
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
-/** A source of links: the kernel, or a test. */
 export interface Links {
   /**
    * Opens the link of this name in the namespace at `path`. Throws `CniError`, or `NoLinkError` if the link does not
@@ -18,7 +17,6 @@ export interface Links {
   at(record: Place): ContainerLink
 }
 
-/** Returns a source of links of the kernel. */
 export function kernelLinks(now: () => number): Links {
   return {
     open: (path, ifName) => KernelLink.open(path, ifName, now),

@@ -77,7 +77,6 @@ class FakeLink implements ContainerLink {
   }
 }
 
-/** A journal that records the data instead of writing files. */
 class FakeJournal extends Journal {
   override write = ({ progress }: { progress: string }, durable: boolean) =>
     void events.push(`${progress}${durable ? ", on disk" : ""}`)

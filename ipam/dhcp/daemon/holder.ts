@@ -44,7 +44,6 @@ export class Holder {
     this.#progress = progress
   }
 
-  /** Returns a holder for a record of the journal. */
   static resume(record: LeaseRecord, env: Environment): Holder {
     const holder = new Holder(record, env, env.links.at(record), record)
     holder.checkNamespace()
@@ -109,7 +108,6 @@ export class Holder {
     return this.#progress === "acquiring" && this.#waiters.size === 0
   }
 
-  /** Reads the events and frames that have arrived. */
   onReadable(buffer: Uint8Array): void {
     if (this.link.readEvents(buffer)) this.#start(this.#env.now())
     for (const [at, { config }] of this.clients.states.entries()) {

@@ -120,7 +120,6 @@ function routesOf({ link, config }: Site, lease: Lease): RouteSpec[] {
   return planRoutes(resultOf([lease], config), link)
 }
 
-/** Returns the routes of a lease by a key. Equal routes have the same key. */
 function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
   const plain = (_: string, value: unknown) => (value instanceof Uint8Array ? [...value] : value)
   return new Map(routesOf(site, lease).map((route) => [JSON.stringify(route, plain), route]))

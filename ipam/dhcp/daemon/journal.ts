@@ -28,23 +28,18 @@ export interface NamespaceRecord {
   readonly identity: string
 }
 
-/** The owner of a lease, with its link and configuration. */
 export type Subject = Readonly<Owner> & Pick<LeaseRecord, "namespace" | "link" | "config">
 
-/** The namespace and link of an attachment. */
 export type Place = Pick<Subject, "namespace" | "link">
 
-/** The error for a link that does not exist. */
 export class NoLinkError extends Error {
   override readonly name = "NoLinkError"
 }
 
-/** Returns the error for a link that was deleted. */
 export function deletedError({ namespace, link }: Place): NoLinkError {
   return new NoLinkError(`"${link.name}" in "${namespace.path}" was deleted`)
 }
 
-/** The record on disk of an attachment's leases. */
 export interface LeaseRecord {
   readonly version: 1
   /** The ID of this boot. The clients' times are milliseconds since this boot, `bootMs`. */
@@ -75,7 +70,6 @@ export function keyOf({ containerId, network, ifName }: Owner): string {
   return `${containerId}/${network}/${ifName}`
 }
 
-/** Returns the ID of this boot. */
 export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
@@ -118,7 +112,6 @@ export class Journal {
     return undefined
   }
 
-  /** Whether the directory exists. */
   get exists(): boolean {
     return unlessErrno(() => readDirectory(this.directory), "ENOENT", "ENOTDIR") !== undefined
   }

@@ -204,7 +204,6 @@ export class KernelLink {
     this.#awaitsCarrier = false
   }
 
-  /** The descriptors to poll. */
   get descriptors(): readonly Fd[] {
     return this.#events ? [...this.#packets.descriptors, this.#events.fd] : this.#packets.descriptors
   }

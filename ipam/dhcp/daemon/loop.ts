@@ -30,9 +30,7 @@ const PAUSE_MS = 10_000
 
 interface Sources {
   readonly signals: Fd
-  /** The listening socket. */
   readonly server: Fd
-  /** A socket for events about the host's links. */
   readonly hostEvents: Fd
   readonly timer: BootTimer
 }

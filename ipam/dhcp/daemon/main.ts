@@ -30,7 +30,6 @@ import { Service } from "./service.ts"
 const LISTEN_FDS_START = 3
 const LOCK_PATIENCE_MS = 5_000
 
-/** The error for a daemon that cannot start. */
 class StartError extends Error {
   override readonly name = "StartError"
 }

@@ -7,7 +7,6 @@ import { keyOf, type Subject } from "./journal.ts"
 /** The default directory of leases, which the command line may replace. */
 export const DEFAULT_STATE = "/var/lib/cni/dhcp"
 
-/** The options on the daemon's command line. */
 export interface DaemonOptions {
   readonly socketPath: string
   readonly pidFile: string
@@ -20,7 +19,6 @@ export interface DaemonOptions {
   readonly resendTimeoutMs: number
 }
 
-/** The error for a wrong command line. */
 export class UsageError extends Error {
   override readonly name = "UsageError"
 }
@@ -83,7 +81,6 @@ export function parseOptions(args: readonly string[]): DaemonOptions {
   }
 }
 
-/** Returns the usage text for a wrong command line. */
 export function usage(): string {
   const lines = Object.entries(flags).map(([name, { help }]) => {
     const value = Object.hasOwn(defaults, name) ? defaults[name as keyof typeof defaults] : undefined
@@ -110,14 +107,12 @@ function invalidValue(name: string, value: string, expected: string): UsageError
   return new UsageError(`invalid value "${value}" for -${name}: expected ${expected}`)
 }
 
-/** Returns the configuration of a DHCPv6 client on a link with this link-local address. */
 export function client6ConfigOf(subject: Subject, options: DaemonOptions, linkLocal: string): ClientConfig {
   const clientId = makeDuid(keyOf(subject))
   const own = { family: AF_INET6, clientId, provide: [], request: usualRequests6, linkLocal } as const
   return { ...clientConfigOf(subject, options), ...own }
 }
 
-/** Returns the configuration of a DHCPv4 client. */
 export function clientConfigOf(subject: Subject, { broadcast, timeoutMs, resendMaxMs }: DaemonOptions): ClientConfig {
   const { config, link } = subject
   return {

@@ -6,7 +6,6 @@ import { type DaemonOptions, patienceMsOf } from "./options.ts"
 
 type Wishes = Pick<DhcpConfig, "priority" | "useOptions">
 
-/** Returns the result of ADD for an attachment's DHCPv4 and DHCPv6 leases. */
 export function resultOf(leases: readonly Lease[], { priority, useOptions }: Wishes): Result {
   return {
     interfaces: [],
@@ -48,7 +47,6 @@ export function missingOf(clients: readonly ClientState[]): string {
   return waiting.offer ? `${awaited(waiting)} from server ${waiting.offer.server}` : awaited(waiting)
 }
 
-/** Returns the message that a client waits for. */
 function awaited({ phase, config }: ClientState): string {
   const isIpv4 = config.family === AF_INET
   if (phase === "requesting" || phase === "rebooting") return isIpv4 ? "ACK" : "REPLY"

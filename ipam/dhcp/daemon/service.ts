@@ -123,7 +123,6 @@ export class Service {
     if (holder.abandon(waiter) && this.holders.get(holder.key) === holder) this.#drop(holder)
   }
 
-  /** Removes a holder whose link was deleted and whose leases have expired. */
   forgetIfOver(holder: Holder): void {
     if (!holder.isOver || this.holders.get(holder.key) !== holder) return
     this.#env.journal.remove(holder.key)

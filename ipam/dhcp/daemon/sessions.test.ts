@@ -22,7 +22,6 @@ let asked: unknown[]
 let waiters: Waiter[]
 let touched: Holder[]
 let log: string[]
-/** The service's reaction to a call. */
 let act: (waiter?: Waiter) => Holder | undefined
 let directory: string
 let server: FileDescriptor
@@ -56,7 +55,6 @@ afterEach(() => {
   rmSync(directory, { recursive: true })
 })
 
-/** Lets the sessions handle all pending events. */
 function turn(): void {
   const buffer = new Uint8Array(65_536)
   sessions.accept(server.fd)
@@ -102,7 +100,6 @@ class Client {
     return buffer.subarray(0, length)
   }
 
-  /** Returns the values received after the daemon's first bytes. */
   values(): GobObject[] {
     const bytes = this.receive()
     const skipped = this.text === "" ? welcome.length : 0

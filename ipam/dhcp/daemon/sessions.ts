@@ -23,7 +23,6 @@ const SESSIONS_MAX = 4096
 /** The pause after accept(2) has failed for lack of descriptors or memory. */
 const PAUSE_MS = 1_000
 
-/** The connection of a plugin, and its calls that wait for an answer. */
 interface Session {
   readonly socket: FileDescriptor
   readonly rpc: RpcSession
@@ -61,7 +60,6 @@ export class Sessions {
     return [...this.#sessions].map(([fd, { out }]) => ({ fd, events: out.length > 0 ? Poll.In | Poll.Out : Poll.In }))
   }
 
-  /** Accepts the next connection of the listening socket, if there is one. */
   accept(server: Fd): void {
     this.#acceptsAt = undefined
     try {

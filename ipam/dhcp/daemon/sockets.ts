@@ -38,7 +38,6 @@ export class Packets {
   readonly #sockets = new Map<Heard, PacketSocket>()
   #advertisementsLeft = 0
 
-  /** The descriptors to poll. */
   get descriptors(): Fd[] {
     const read = [...this.#sockets].filter(([heard]) => heard !== "router" || this.#advertisementsLeft > 0)
     return read.map(([, { fd }]) => fd)

@@ -88,7 +88,6 @@ export function readable<T>(what: string, decode: (found: Uint8Array) => T | und
   }
 }
 
-/** Decodes bytes, or returns undefined if they cannot be decoded. */
 export function decodeIfValid<T>(codec: Pick<WholeCodec<T>, "decode">, found: Uint8Array): T | undefined {
   try {
     return codec.decode(found)

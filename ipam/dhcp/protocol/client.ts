@@ -66,7 +66,6 @@ export function advance(state: ClientState, event: ClientEvent, moment: Moment):
   }
 }
 
-/** Handles the passed deadline of a state. */
 function onTime(state: ClientState, moment: Moment): Step {
   const { phase, sent, lease, offer } = state
   if (phase !== "routing" && lease && !holds(lease, moment)) return lose(state, moment)
@@ -110,7 +109,6 @@ function onFrame(state: ClientState, frame: Uint8Array, moment: Moment): Step {
   return answer ? onAnswer(changed(state, { seen: answer.seen }), answer, moment) : stepTo(state)
 }
 
-/** Handles a server's answer to the request of the current state. */
 function onAnswer(state: ClientState, answer: Answer, moment: Moment): Step {
   const { phase, lease, config } = state
   switch (answer.kind) {
@@ -175,7 +173,6 @@ function probe(state: ClientState, offer: Lease, moment: Moment): Step {
   return stepTo(changed(state, { sent: state.sent + 1, deadline }), [encodeProbe(state.config.mac, addressOf(offer))])
 }
 
-/** Declines an address that another host uses, and waits. */
 function decline(state: ClientState, offer: Lease, user: string, moment: Moment): Step {
   const seen = `${addressText(offer)} in use by ${user}`
   const declined = stepTo(changed(state, { seen }), [declineFrame(state, offer)])
@@ -197,7 +194,6 @@ function hasFreshRouter({ router }: ClientState, { now }: Moment): boolean {
   return router !== undefined && now < router.at + ROUTER_FRESH_MS
 }
 
-/** Binds a lease: a first one, or a renewed one. */
 function bind(state: ClientState, given: Lease, moment: Moment): Step {
   const { lease: before } = state
   const lease = withRouter(given, state.router, moment.now)

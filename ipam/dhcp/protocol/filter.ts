@@ -22,7 +22,6 @@ const Bpf = {
  */
 const longestFrame = 2048
 
-/** Accepts the whole frame. */
 const take: FilterInstruction = [Bpf.Return, 0, 0, longestFrame]
 const drop: FilterInstruction = [Bpf.Return, 0, 0, 0]
 

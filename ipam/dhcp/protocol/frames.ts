@@ -27,13 +27,11 @@ const ipv6Header = struct({ versionAndFlow: u32be, length: u16be, nextHeader: u8
 /** The UDP header (RFC 768). */
 const udpHeader = struct({ source: u16be, destination: u16be, length: u16be, checksum: u16be })
 
-/** The source or destination of a packet. */
 export interface Host {
   readonly mac: string
   readonly ip: Uint8Array
 }
 
-/** The source or destination of a datagram, with its UDP port. */
 export interface Endpoint extends Host {
   readonly port: number
 }

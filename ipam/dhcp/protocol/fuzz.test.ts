@@ -51,7 +51,6 @@ const hostileOptions = fc.dictionary(
   { maxKeys: 12 },
 )
 
-/** Events for a client, in any order. */
 const happening = fc.oneof(
   { weight: 4, arbitrary: fc.constant("wait" as const) },
   fc.constant("start" as const),
@@ -62,7 +61,6 @@ const happening = fc.oneof(
   ),
 )
 
-/** Checks the invariants after a step. */
 function expectSound(client: TestClient): void {
   const { state, send, listen, changes } = client.step
   if (state.phase !== "ended" && state.phase !== "init" && state.phase !== "bound") expect(state.deadline).toBeDefined()

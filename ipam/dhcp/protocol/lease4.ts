@@ -14,7 +14,6 @@ import { isOnLink, type Options, optionOf, routeOnLink } from "./options4.ts"
 import { leaseTimes } from "./timing.ts"
 import type { Lease, Moment } from "./types.ts"
 
-/** The fields of a server's message that are used for a lease. */
 interface Given {
   readonly yourAddress: string
   readonly options: Options

@@ -116,7 +116,6 @@ export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
   return frame(state, MessageType.Release, { options, address: lease, to: serverOf(lease) })
 }
 
-/** Returns the frame that declines an address that another host uses. */
 export function declineFrame(state: ClientState, offer: Lease): Uint8Array {
   return frame(state, MessageType.Decline, { options: chosen(offer) })
 }

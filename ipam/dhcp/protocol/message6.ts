@@ -79,7 +79,6 @@ export function requestFrame6(state: ClientState, now: number): Uint8Array {
   return frame(state, requests[phase] ?? MessageType6.Solicit, now, { address, server, asked })
 }
 
-/** Returns the frame that releases a lease. */
 export function releaseFrame6(state: ClientState, lease: Lease, now: number): Uint8Array {
   return frame(state, MessageType6.Release, now, { address: lease, server: lease, asked: [] })
 }

@@ -71,7 +71,6 @@ export function optionOf<N extends OptionName>(options: Options, key: N): Option
   return found && decodeIfValid(codec as WholeCodec<OptionValue<N>>, found)
 }
 
-/** Encodes an option as code and bytes. */
 export function option<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable[key]
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]

@@ -88,7 +88,6 @@ export function option6Of<N extends OptionName>(options: Options6, key: N): Opti
   return options6Of(options, key)[0]
 }
 
-/** Encodes an option as code and bytes. */
 export function option6<N extends OptionName>(key: N, value: OptionValue<N>): readonly [number, Uint8Array] {
   const [code, codec] = optionTable6[key]
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]

@@ -50,7 +50,6 @@ export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | u
   return { address: formatIp(packet.ip), at, message: toHex(packet.message) }
 }
 
-/** Decodes the router advertisement in a `ClientState`. */
 export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }

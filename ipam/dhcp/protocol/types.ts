@@ -59,7 +59,6 @@ export interface Lease {
   options: [number, string][]
 }
 
-/** An input of a client. */
 export type ClientEvent =
   /**
    * Starts the client. A client with a lease asks whether it is still valid (INIT-REBOOT, CONFIRM), for example after a
@@ -73,7 +72,6 @@ export type ClientEvent =
   /** Releases the lease, and ends the client. */
   | { readonly kind: "release" }
 
-/** A change of the lease, for the interface. */
 export type Change =
   /** The first lease, or one after the loss of another. The caller must add its address. */
   | { readonly kind: "bound"; readonly lease: Lease }
@@ -100,9 +98,7 @@ export type Phase =
 export interface ClientState {
   readonly config: ClientConfig
   readonly phase: Phase
-  /** The ID of the current transaction. */
   readonly xid: number
-  /** The start of the current transaction. */
   readonly begunAt: number
   /** For DHCPv4: the age of the transaction in its last DISCOVER. The REQUEST contains the same value. */
   readonly secs?: number
@@ -139,7 +135,6 @@ export type Answer =
   /** A DHCPv4 answer without an address. Another one may follow. */
   | { readonly kind: "ignored"; readonly seen: string }
 
-/** A router advertisement in a `ClientState`. */
 export interface RouterSeen {
   readonly address: string
   readonly at: number

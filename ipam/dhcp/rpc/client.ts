@@ -18,17 +18,15 @@ const GREETING = "CONNECT /_goRPC_ HTTP/1.0\n\n"
 const WELCOME = "200 Connected to Go RPC"
 const HEADER_MAX = 8192
 
-/** The error if no daemon answers: no process listens at the path, or the daemon closed the connection. */
+/** Thrown if no process listens at the path, or the daemon closed the connection. */
 export class NoDaemonError extends Error {
   override readonly name = "NoDaemonError"
 }
 
-/** The error that the daemon returned for a call. */
 export class DaemonError extends Error {
   override readonly name = "DaemonError"
 }
 
-/** The path of a daemon's socket, and the timeout for its answer. */
 export interface Place {
   readonly socketPath: string
   readonly patienceMs: number
@@ -65,7 +63,6 @@ export function requireDaemon(place: Place): void {
   Connection.open(place)[Symbol.dispose]()
 }
 
-/** A connection to a daemon. */
 class Connection implements Disposable {
   readonly #socket: { readonly fd: Fd } & Disposable
   readonly #place: Place

@@ -2,7 +2,6 @@
 import { defineTypes, GobEncoder, GobError, type GobObject, type Struct } from "./gob.ts"
 import { GobDecoder } from "./gob-decode.ts"
 
-/** Returns all values of a stream. */
 export function decodeAll(bytes: Uint8Array): GobObject[] {
   const decoder = new GobDecoder()
   decoder.push(bytes)
@@ -11,7 +10,6 @@ export function decodeAll(bytes: Uint8Array): GobObject[] {
   return values
 }
 
-/** Returns the stream of one sender with these values. */
 export function encodeAll(...values: [Struct, GobObject][]): Uint8Array {
   const encoder = new GobEncoder(defineTypes(...values.map(([type]) => type)))
   return Uint8Array.from(values.flatMap(([type, value]) => [...encoder.encode(type, value)]))

@@ -66,7 +66,6 @@ export class GobError extends Error {
   override readonly name = "GobError"
 }
 
-/** Reports whether a value is a struct. */
 export function isGobObject(value: GobValue | undefined): value is GobObject {
   return typeof value === "object" && !Array.isArray(value) && !(value instanceof Uint8Array)
 }
@@ -74,7 +73,6 @@ export function isGobObject(value: GobValue | undefined): value is GobObject {
 /** The output of the encoder: single bytes, and byte arrays that are copied once. */
 type Bytes = (number | Uint8Array)[]
 
-/** A type with its number. */
 export interface Definition {
   readonly type: Struct
   readonly id: number
@@ -125,7 +123,6 @@ export function defineTypes(...types: readonly Struct[]): readonly Definition[] 
 /** An encoder for one direction of a connection. It writes a type's definition before the first value of the type. */
 export class GobEncoder {
   readonly #definitions: readonly Definition[]
-  /** The number of written definitions. */
   #written = 0
 
   constructor(definitions: readonly Definition[]) {

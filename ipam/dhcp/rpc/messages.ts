@@ -40,7 +40,6 @@ export const argumentType = struct("CmdArgs", {
   StdinData: octets,
 })
 
-/** The types of a plugin's messages. */
 export const callTypes = defineTypes(requestType, argumentType)
 
 /** The type of an empty reply: that of every method except Allocate, and after an error. */
@@ -82,14 +81,12 @@ export function replyTypes() {
 /** The methods. Only daemons of this suite have Check and Collect. */
 export type Method = "Allocate" | "Release" | "Check" | "Collect"
 
-/** The arguments of a plugin's call, as the daemon receives them. */
 export interface CallArguments {
   readonly containerId: string
   readonly netns: string
   readonly ifName: string
   readonly args: string
   readonly path: string
-  /** The whole configuration. */
   readonly stdin: Uint8Array
 }
 
@@ -111,7 +108,6 @@ export function decodeArguments(value: GobObject): CallArguments {
   }
 }
 
-/** Converts a result to the reply of Allocate. */
 export function encodeReply({ ips, routes, dns }: Result): GobObject {
   return {
     IPs: ips.map(({ address, gateway }) => ({ Address: encodeNetwork(address), Gateway: encodeIp(gateway) })),

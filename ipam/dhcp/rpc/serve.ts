@@ -9,7 +9,6 @@ const GREETING_MAX = 4096
 const WELCOME = "HTTP/1.0 200 Connected to Go RPC\n\n"
 const NOT_FOUND = "HTTP/1.0 404 Not Found\r\nConnection: close\r\n\r\n"
 
-/** A received call of a plugin. */
 export interface IncomingCall {
   /** The method, such as "DHCP.Allocate". */
   readonly method: string
@@ -63,13 +62,11 @@ export class RpcSession {
     }
   }
 
-  /** Returns the answer to a call. */
   reply({ method, sequence }: IncomingCall, type: Struct, value: GobObject): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence })
     return concat([response, this.#encoder.encode(type, value)])
   }
 
-  /** Returns the answer to a call that failed. */
   refuse({ method, sequence }: IncomingCall, reason: string): Uint8Array {
     const response = this.#encoder.encode(responseType, { ServiceMethod: method, Seq: sequence, Error: reason })
     return concat([response, this.#encoder.encode(emptyType, {})])

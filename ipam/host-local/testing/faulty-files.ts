@@ -4,10 +4,8 @@ import { type Files, kernelFiles } from "../files.ts"
 /** The exception that replaces a system call of a killed process. */
 export class Killed extends Error {}
 
-/** System calls with a fault, for tests. */
 export interface FaultyFiles {
   readonly files: Files
-  /** Reports whether the fault was reached. */
   isHit(): boolean
 }
 
@@ -32,7 +30,6 @@ export function onNfs(): number {
   return 0x6969
 }
 
-/** Returns these system calls on a file system without hard links. */
 export function withoutLinks(files: Files): Files {
   const link = (from: string, to: string): never => {
     throw new SyscallError("link", errnoNumber("EPERM"), `${from} to ${to}`)

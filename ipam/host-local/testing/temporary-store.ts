@@ -6,7 +6,6 @@ import type { NamespaceRecord } from "../records.ts"
 import { release, releaseOthers, reserve } from "../reservations.ts"
 import { Store } from "../store.ts"
 
-/** A process that uses the store, with a boot ID and random numbers. */
 export interface Caller {
   files?: Files
   bootId?: string
@@ -29,19 +28,16 @@ export class TemporaryStore implements Disposable {
     this.#sets = parseRangeSets(sets)
   }
 
-  /** Returns the store as a process opens it. */
   open({ files = this.files, bootId = "boot-1" }: Caller = {}): Store {
     return new Store({ directory: this.directory, log: (line) => this.log.push(line), files, bootId })
   }
 
-  /** Runs ADD and returns the addresses. */
   add(name: string, caller: Caller & { requested?: Address[] } = {}): string[] {
     const { requested = [], netns } = caller
     const request = { owner: owner(name), netns, ranges: { rangeSets: this.#sets, rangesFile: undefined }, requested }
     return reserve(this.open(caller), request).map(({ address }) => formatAddress(address))
   }
 
-  /** Runs DEL. */
   del(name: string, caller: Caller = {}): void {
     release(this.open(caller), owner(name))
   }

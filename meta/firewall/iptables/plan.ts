@@ -169,7 +169,6 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
   return rules.filter((rule) => isStage(rule) && (inputOf(rule) ?? outputOf(rule)) === bridge)
 }
 
-/** The owners, addresses and bridges whose rules are deleted. */
 export interface Stale {
   isOwnerStale(owner: string): boolean
   /**

@@ -24,7 +24,6 @@ export const firewallSearch: Search = { chains: [FORWARD, OWNERS, STAGE_1, STAGE
 const comment = (text: string) => ["-m", "comment", "--comment", text]
 const POLICIES = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated)"
 
-/** The jump to `CNI-FORWARD` for forwarded packets. */
 export const jumpToForward: Rule = { chain: PARENT, words: [...comment("CNI firewall plugin rules"), "-j", FORWARD] }
 
 /** The jump to the chains of policies. It comes before any rule that accepts. */
@@ -57,7 +56,6 @@ export const acceptMarked: Rule = {
   words: [...comment(MARKED), "-m", "mark", "--mark", `${mark}/${mark}`, "-j", "ACCEPT"],
 }
 
-/** Reports whether a rule of the kernel is `acceptMarked`. */
 export function isAcceptMarked(rule: Rule): boolean {
   return rule.chain === FORWARD && rule.words.includes(MARKED) && targetOf(rule) === "ACCEPT"
 }
@@ -105,7 +103,6 @@ export interface Label {
   bridge: string | undefined
 }
 
-/** Returns the labels of an attachment's addresses of one family. */
 export function labelsOf({ owner, addresses, policy, link }: FirewallSpec, family: Family): Label[] {
   const bridge = policy === "open" ? undefined : link?.bridge
   const ours = addresses.filter((ip) => familyOf(ip) === family)

@@ -28,7 +28,6 @@ export interface FirewallRemoval {
   elements: readonly Element[]
 }
 
-/** The owners of the objects to remove. */
 export interface SoughtAddresses extends Sought {
   /** The addresses of a single attachment, which are looked up first. They may be wrong. */
   addresses: readonly Uint8Array[]

@@ -36,7 +36,6 @@ export const table: Table = {
 
 const base = (priority: number) => ({ type: "filter", hook: "forward", priority, policy: "accept" }) as const
 const allow: Chain = { table, name: "allow" }
-/** The chain with the jumps to administrators' chains. */
 export const admin: Chain = { table, name: "admin" }
 const admit: Chain = { table, name: "admit" }
 const forward: Chain = { table, name: "forward", base: base(-10) }

@@ -20,13 +20,11 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 import { admin, adminRule, asked, chains, containers, policed, policyRules, rules, table, within } from "./layout.ts"
 import { askedBy, countPoliced, elementOf, findPolicy, planPolicy, type Reader } from "./policies.ts"
 
-/** An address's element and its set. */
 interface Place {
   set: SharedSet
   element: Element
 }
 
-/** Returns the elements of an attachment's addresses. */
 export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone: string | undefined): Place[] {
   const comment = ownerComment(owner)
   const note = printNote({ count: addresses.length, link: policy === "open" ? undefined : link, zone })

@@ -21,10 +21,8 @@ import type { Policy } from "../config.ts"
 import type { FirewallSpec, HostLink } from "../spec.ts"
 import { asked, isolatedPorts, policed, portsChain, portsRule, portsTable, within } from "./layout.ts"
 
-/** The methods of a netlink socket that planning needs. */
 export type Reader = Pick<NetlinkSocket, "get" | "dump">
 
-/** An attachment's request for a policy on a bridge. */
 export interface Asked {
   policy: "same-bridge" | "isolated"
   /** The names of interfaces as rules compare them, padded with zeros. */
@@ -112,13 +110,11 @@ function listOthers(socket: Reader, network: string, bridge: Uint8Array, policy:
   )
 }
 
-/** The policy requests to remove and to add. */
 interface AskedChanges {
   gone: readonly Asked[]
   come: readonly Asked[]
 }
 
-/** The options of `planPolicies`. */
 interface PolicyContext {
   /** Bridges whose policy is planned even if no request changes. */
   bridges?: readonly Uint8Array[]

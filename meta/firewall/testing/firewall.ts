@@ -24,7 +24,6 @@ export function specOf(number: number, policy: Policy = "open", more: Partial<Fi
 
 const hexOf = (number: number) => number.toString(16).padStart(2, "0")
 
-/** Elements of one set. */
 export interface Group {
   readonly set: NamedSet
   readonly elements: readonly Element[]
@@ -45,7 +44,6 @@ export function made({ owner, addresses, policy, link }: FirewallSpec, zone?: st
   ]
 }
 
-/** Returns the elements of a policy in force on a bridge. */
 export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group[] {
   const bridge = ifnameValue(name)
   const verdict = policy === "isolated" ? "drop" : { goto: "admit" }

@@ -9,7 +9,6 @@ export class Zones {
   readonly sources: string[]
   /** The number of requests for a zone's sources. */
   asked = 0
-  /** The number of times that the connection was closed. */
   closed = 0
   readonly #refused: readonly string[]
   readonly #reason: Error | undefined

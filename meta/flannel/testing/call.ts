@@ -8,7 +8,6 @@ import type { Undo } from "../../../pkg/undo/mod.ts"
 import { parseFlannelConfig } from "../config.ts"
 import { flannel } from "../main.ts"
 
-/** The result of a delegate that created an interface. */
 export const delegateResult: Result = { interfaces: [{ name: "br0" }], ips: [], routes: [], dns: {} }
 
 /**
@@ -22,7 +21,6 @@ export class FlannelNode implements Disposable {
   readonly log: string[] = []
   /** The errors that a delegate throws, by verb. */
   readonly refusals = new Map<string, Error>()
-  /** Whether writing the result throws. */
   refusesAnswer = false
 
   constructor(subnet = "10.244.1.1/24") {

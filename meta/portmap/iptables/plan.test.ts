@@ -33,7 +33,6 @@ function rulesOf(changes: Partial<Owner> = {}, mapping = web, lastByte = 2): Ipt
 
 const empty: Content = { chains: [], rules: [] }
 
-/** Returns the table after an ADD for each of these. */
 function tableWith(...all: IptablesRules[]): Content {
   const chains = new Set<string>()
   const rules: Rule[] = []

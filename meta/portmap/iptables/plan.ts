@@ -47,7 +47,6 @@ export interface AttachmentRules<R extends Rule = Rule> {
   rules: R[]
 }
 
-/** Returns the attachments of a chain in their order. */
 function attachmentsIn<R extends Rule>({ rules }: Content<R>, chain: string): AttachmentRules<R>[] {
   const attachments: AttachmentRules<R>[] = []
   for (const rule of rules) {
@@ -174,7 +173,6 @@ export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Rem
   return merge(removals)
 }
 
-/** Plans the removal of this network's attachments that are not valid. */
 export function planGc<R extends Rule>(found: Content<R>, network: string, validOwners: readonly Owner[]): Removal<R> {
   const isOwnerStale = staleOf(network, validOwners)
   const validJumps = new Set(validOwners.flatMap(jumpComments))

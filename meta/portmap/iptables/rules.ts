@@ -98,7 +98,6 @@ export function containerSearch(owner: Owner): Search {
   return { chains: [dnatChain(owner), chainName("CNI-SN-", owner)], parents: PARENTS }
 }
 
-/** The search for the chains of all containers. */
 export const anySearch: Search = { chains: CONTAINER_CHAIN, parents: PARENTS }
 
 /** Returns upstream's comments on the jumps to a container's chains. */
@@ -112,7 +111,6 @@ export function isJumpCommentOf(comment: string, containerId: string): boolean {
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
 }
 
-/** Reports whether a jump's comment names this network. */
 export function isJumpCommentIn(comment: string, network: string): boolean {
   return PREFIXES.some((prefix) => comment.startsWith(networkComment(network, prefix)))
 }
@@ -199,7 +197,6 @@ export function translationOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--to-destination")
 }
 
-/** Returns the address in the target of a DNAT rule. */
 export function translatedAddress(rule: Rule): Uint8Array | undefined {
   return parseIp((translationOf(rule) ?? "").replace(/^\[?(.*?)\]?:[^:]*$/, "$1"))
 }

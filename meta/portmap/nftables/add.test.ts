@@ -25,7 +25,6 @@ const created = [
   'create element ip cni_hostports hairpin { 10.1.0.0 . 10.1.0.2 comment "lab/c1/eth0" }',
   'create element ip cni_hostports localhost { 10.1.0.2 comment "lab/c1/eth0" }',
 ]
-/** Returns complete tables with these elements. */
 const complete = (...groups: readonly Group[]) => ({ ...ruleSet(...groups), rules: rulesOf(16) })
 
 describe("mapping ports", () => {

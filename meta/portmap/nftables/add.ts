@@ -29,7 +29,6 @@ import { addressIn, decodeNote, planRules, readDnat, type TableSpec, tableSpecs 
 import { addLocalnetEntry, type LocalnetEntry, missingLocalnetEntry, undoLocalnetEntry } from "./localnet-guard.ts"
 import { requiredRules } from "./table.ts"
 
-/** The changes that one ADD made. */
 export interface TableChanges {
   created: readonly Group[]
   replaced: readonly Group[]
@@ -180,7 +179,6 @@ export function planNew({ groups }: TableSpec): Operation[] {
   return groups.map(({ set, elements }) => create.elements(set, elements))
 }
 
-/** The changes of elements in one table. */
 export interface AddPlan {
   changes: QueueChanges
   /** Elements to remove or replace: of this owner, of former holders of its address, and of deleted owners. */
@@ -225,7 +223,6 @@ export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (h
   return plan
 }
 
-/** Returns a set and a key as text, for comparison. */
 function printKey(set: SharedSet, key: readonly Uint8Array[]): string {
   return `${set.name} ${key}`
 }
@@ -247,7 +244,6 @@ export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): 
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }
 
-/** Returns the error for a port that an element of another container holds. */
 export function taken({ layout, mapped, comment }: TableSpec, holder: Element): CniError {
   const found = readDnat(holder)
   const port = found ? printHostPort(found) : `of ${layout.table.name}`

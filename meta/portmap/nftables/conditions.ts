@@ -84,7 +84,6 @@ function printPortKey(layout: TableLayout, mapping: HostPort): string {
 /** The number of hash digits in the name of an owner's chain. */
 const NAME_DIGITS = 16
 
-/** Returns the chain with the conditions of one attachment. */
 export function conditionsChain({ table }: TableLayout, comment: string): Chain {
   return { table, name: `only-${sha256(comment).slice(0, NAME_DIGITS)}` }
 }

@@ -27,14 +27,12 @@ import { decodeNote, masqueradeKeys, portKey, readDnat, replaceTable } from "./e
 import { guardOnly, readLocalnetRecord } from "./localnet-guard.ts"
 import { addDnatChain, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
-/** The socket and the state that a deletion needs. */
 export interface DeleteContext {
   socket: NetlinkSocket
   /** Reports whether iptables needs the interfaces of `localnet_links`. Called when the last mapping is deleted. */
   isLocalnetNeeded(): boolean
 }
 
-/** The deleted mappings. */
 export interface Deleted {
   deleted: DnatMapping[]
   /** The interfaces whose `route_localnet` could not be disabled. Their guard stays. */
@@ -128,11 +126,9 @@ function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: bo
   return [...(isCurrent ? [] : replaceTable(context.socket, layout, [])), ...operations]
 }
 
-/** The planned removal from the table of one family. */
 export interface TableRemoval {
   layout: TableLayout
   changes: QueueChanges
-  /** The removed elements of all sets. */
   elements: readonly Element[]
   conditions: readonly FoundRule[]
   /** Whether no other mapping is left. */

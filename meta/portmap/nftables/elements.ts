@@ -22,7 +22,6 @@ import {
 } from "../mapping.ts"
 import { addTable, isComplete, removeOldChains, type TableLayout, tableLayout } from "./table.ts"
 
-/** Elements of one set or map. */
 export interface SetElements {
   set: SharedSet
   elements: Element[]
@@ -42,7 +41,6 @@ export interface TableSpec {
   localnetLink: string | undefined
 }
 
-/** Returns an attachment's elements for the table of each family. */
 export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   const { owner, netns, addresses, snat, masqAll, conditions, localnetLink } = spec
   const comment = ownerComment(owner)
@@ -88,13 +86,11 @@ export function elementsOf(
   return [...groups].map(([set, elements]) => ({ set, elements }))
 }
 
-/** The key of an element, and its set or map. */
 export interface SetKey {
   set: SharedSet
   key: Uint8Array[]
 }
 
-/** Returns the key and the map of a host port. */
 export function portKey({ ports, addressPorts }: TableLayout, { protocol, hostPort, hostIp }: HostPort): SetKey {
   const key = [Uint8Array.of(protocolNumber[protocol]), u16be.encode(hostPort)]
   return hostIp ? { set: addressPorts, key: [hostIp, ...key] } : { set: ports, key }

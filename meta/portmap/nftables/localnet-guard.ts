@@ -125,7 +125,6 @@ function elementOf(link: string) {
   return { key: [ifnameValue(link)] }
 }
 
-/** The recorded interfaces. */
 export interface LocalnetRecord {
   /**
    * The interfaces in `localnet_links`: the setting was disabled before, and is disabled again with the last mapping.

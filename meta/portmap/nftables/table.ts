@@ -88,7 +88,6 @@ export interface TableLayout {
   localnetGuarded: NamedSet | undefined
   /** IPv4 only: rules that drop packets that `route_localnet` would admit, to or from 127.0.0.0/8. */
   guards: readonly Rule[]
-  /** The chain with `guards`. */
   raw: Chain
   /**
    * The chain for attachments with conditions. For each, a rule jumps to the attachment's own chain for packets to its
@@ -110,7 +109,6 @@ const SAMPLE_PREFIX = 24
 
 /** `RTN_LOCAL`: an address of the host. */
 const LOCAL = Uint8Array.of(2, 0, 0, 0)
-/** 127.0.0.0 */
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
 /** Returns the layout of a family. It is the same object for all calls, so that its objects are encoded only once. */

@@ -17,7 +17,6 @@ export const web: Mapping = {
 }
 export const oneAddress: Mapping = { ...web, hostPort: 8443, containerPort: 443, hostIp: Uint8Array.of(192, 0, 2, 1) }
 
-/** Elements of one set. */
 export interface Group {
   readonly set: NamedSet
   readonly elements: readonly Element[]

@@ -134,7 +134,6 @@ export function answer4(
 
 export const serverDuid = "00030001020304050607"
 
-/** Returns an association with one address, or with other options instead. */
 export function association6(
   { t1 = 50, t2 = 80, preferred = 100, valid = 120, address = "2001:db8::5b" },
   inside: Options6 = [[5, concat([ip(address), u32be.encode(preferred), u32be.encode(valid)])]],
@@ -142,7 +141,6 @@ export function association6(
   return [3, concat([u32be.encode(iaid), u32be.encode(t1), u32be.encode(t2), encodeOptions6(inside)])]
 }
 
-/** Returns a server's DHCPv6 answer to a client in a state. */
 export function answer6(state: ClientState, type: number, options: Options6, duid = serverDuid): Uint8Array {
   const ids: Options6 = [
     [1, fromHex(state.config.clientId)],
@@ -153,7 +151,6 @@ export function answer6(state: ClientState, type: number, options: Options6, dui
   return encodeUdp({ mac: serverMac, ip: ip("fe80::1"), port: 547 }, to, payload)
 }
 
-/** Returns the DHCPv4 message in a frame. */
 export function messageOf(frame: Uint8Array) {
   const packet = readPacket(frame)
   const message = packet?.kind === "udp" ? readMessage(packet.payload) : undefined
