@@ -92,19 +92,19 @@ function ofMany(what: string, row: string, many: string, few: string): Target {
 
 const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
   ofMany(
-    `host-local ${verb} at 30,000 leases to ours at 0`,
+    `host-local ${verb} with 30,000 leases, relative to 0`,
     `host-local by leases ${verb}`,
     withLeases("ours", 30_000),
     withLeases("ours", 0),
   ),
   ofMany(
-    `portmap ${verb} at 1,000 mappings to ours at 1`,
+    `portmap ${verb} with 1,000 mappings, relative to 1`,
     `portmap ${verb}`,
     withMappings("ours", 1_000),
     withMappings("ours", 1),
   ),
   ofMany(
-    `firewall ${verb} beside 1,000 containers to ours alone`,
+    `firewall ${verb} beside 1,000 containers, relative to 0`,
     `firewall ${verb}`,
     withContainers("ours", 1_000),
     withContainers("ours", 0),
@@ -122,7 +122,7 @@ const dataPath: readonly Target[] = [
     return target(`${publishedRow}, ${count} mappings`, pair, asGo, "cpuMs")
   }),
   target(
-    `${publishedRow}, 4,000 mappings to ours at 20`,
+    `${publishedRow}, 4,000 mappings, relative to 20`,
     { row: publishedRow, ours: besideMappings("ours", 4_000), other: besideMappings("ours", 20) },
     [1.05],
     "cpuMs",
@@ -138,7 +138,7 @@ export const targets: readonly Target[] = [
   ...ratiosToGo.map((idle) => underLoad(idle, "processes")),
   ...chainOfOne.map((idle) => underLoad(idle, "disk")),
   target(
-    "chain ADD to kernel floor + three empty processes, CPU time",
+    "CPU time of chain ADD, relative to the kernel floor and three empty processes",
     { row: chainAdd, ours: "ours", other: floorName },
     [2.3, 1.8],
     "cpuMs",

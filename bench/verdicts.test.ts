@@ -34,7 +34,7 @@ test("medians, percentiles, rates and CPU time are judged, of ours to the other"
     ["host-local ADD, kept store, with a busy disk, median", 0.5, 1],
     ["host-local ADD, kept store, with a busy disk, p99", 2, 1],
     ["VERSION, with 20 busy processes", 0.5, 0.24],
-    ["chain ADD to kernel floor + three empty processes, CPU time", 2, 2.3],
+    ["CPU time of chain ADD, relative to the kernel floor and three empty processes", 2, 2.3],
     ["peak RSS of any plugin call", 2, 2.5],
     ["files of all plugins together", 30, 50],
   ])

@@ -50,7 +50,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
     meaning:
       "`bridge`: containers on one master can reach each other; `private`: they cannot; `vepa`: only through a switch that sends frames back; `passthru`: one container has the master to itself",
   },
-  { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["mtu"], default: "the master's", meaning: "at most the master's MTU; 0 for the master's" },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   {
     paths: ["bcqueuelen"],

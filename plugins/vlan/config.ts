@@ -42,7 +42,7 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
   },
   { paths: ["vlanId"], default: "0", meaning: "0 to 4094" },
   { paths: ["protocol"], default: "`802.1Q`", meaning: "or `802.1ad`, the provider tag" },
-  { paths: ["mtu"], default: "the master's", meaning: "0 for the master's; at most the master's" },
+  { paths: ["mtu"], default: "the master's", meaning: "at most the master's MTU; 0 for the master's" },
   { paths: ["linkInContainer"], default: "false", meaning: "the master is in the container's namespace" },
   { paths: ["ipam.type"], default: "–", meaning: "the IPAM plugin" },
   {
