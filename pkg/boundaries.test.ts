@@ -5,10 +5,7 @@ const root = join(import.meta.dir, "..")
 
 const everyPackage = /^pkg\//
 
-/**
- * The packages whose `mod.ts` the files of a package may import. The key is a package, or for `plugins/bridge` and the
- * like its first folder.
- */
+/** The packages whose `mod.ts` a package may import. The key is a package, or the first folder of `plugins/bridge`. */
 const mayImport: Readonly<Record<string, readonly string[] | RegExp>> = {
   "pkg/engine": [],
   "pkg/types": ["pkg/engine"],
@@ -96,17 +93,11 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
   tools: ["cmd", "integration/lab"],
 }
 
-/**
- * Reports whether a package runs in a plugin's process. The engine there provides only the language and the functions
- * of pkg/engine.
- */
+/** Reports whether a package runs in a plugin's process, with only the language and the functions of pkg/engine. */
 const isPlugin = (room: string) =>
   /^(pkg|plugins|ipam|meta|install)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
-/**
- * Reports whether a file is part of the tool's executable, which uses the plugins' engine, but with promises. The agent
- * is not, because it runs on Bun.
- */
+/** Reports whether a file is in the tool, on the plugins' engine with promises. The agent is not: it runs on Bun. */
 const isTool = (file: string) => /^(cmd|tools|pkg\/(libcni|loop))\//.test(file) && !/^cmd\/agent(\/|\.ts$)/.test(file)
 
 /** The back ends of pkg/engine, the only files that use an engine directly. */
@@ -115,7 +106,6 @@ const backEnds = [
   ...["calls.ts", "node.ts", "node-json.ts", "node-names.ts", "node-programs.ts", "node-stat.ts", "web.ts"],
 ].map((file) => `pkg/engine/${file}`)
 
-/** The npm packages that a plugin's process may contain. */
 const pluginPackages: Readonly<Record<string, readonly string[]>> = {
   "pkg/engine": ["#engine", "@noble/hashes/sha2.js"],
 }
@@ -134,29 +124,17 @@ const ofAnEngine = anyOf([
 /** Parts of the language for asynchronous code. */
 const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
-/**
- * A name that is not ASCII: the parser of QuickJS-ng 0.17.0 may mistake "é" for "Ã©". The bundler turns quoted keys
- * into names.
- */
+/** A name beyond ASCII: QuickJS-ng 0.17.0 may read "é" as "Ã©". The bundler turns quoted keys into names. */
 const strangeName = /[^\0-\x7f]+/
 const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
-/**
- * A key that the bundler would turn into such a name, and no other text. It is for files whose tables and pictures
- * contain other characters than ASCII.
- */
+/** A key that the bundler would turn into such a name, for files with tables and pictures beyond ASCII. */
 const strangeNameAsKey = /(?<=[{,]\s*)"(?=[^"]*[^\0-\x7f])[\p{ID_Start}$_][\p{ID_Continue}$]*":/u
 
-/**
- * A line that reads the clock, random numbers or the environment while the module is loaded. A heap image would keep
- * the result.
- */
+/** A line that reads clock, random numbers or environment at loading. A heap image would keep the result. */
 const whileLoading =
   /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|bootMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 
-/**
- * Files that call decoders with malformed bytes. They import decoders that `mod.ts` does not export, and run on the
- * native host, on which integration/lab cannot run.
- */
+/** Files that call decoders which `mod.ts` does not export, on the native host, where integration/lab cannot run. */
 const behindDoors = /^integration\/faults\/garbage\//
 
 /** Tests, and files that only tests import. Neither are part of an executable. */
@@ -175,10 +153,7 @@ const knowEnvironment = [
   "scripts",
 ]
 
-/**
- * Returns the package that contains a file: `pkg/x`, `plugins/x`, `tools/x`, …; `undefined` for a file outside all
- * packages.
- */
+/** Returns the package of a file: `pkg/x`, `plugins/x`, `tools/x`, …; `undefined` for a file outside of packages. */
 function roomOf(file: string): string | undefined {
   return /^(?:(?:pkg|plugins|ipam|meta|tools)\/[^/]+|integration\/lab|agent|install|suite|tools|cmd|integration|bench|scripts)(?=\/)/.exec(
     file,
@@ -213,7 +188,6 @@ function importsOf(code: string): string[] {
   return [...statics, ...lazy].map(([, from, bare]) => from ?? bare ?? "")
 }
 
-/** Returns the violations of the rules for a file, as sentences. */
 function violations(file: string, source: string): string[] {
   const room = roomOf(file)
   if (room === undefined) return []

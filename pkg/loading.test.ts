@@ -5,15 +5,11 @@ const root = join(import.meta.dir, "..")
 const notForPlugins =
   /\.(test|fixture)\.ts$|\/testing(\.ts$|\/)|^pkg\/(libcni|npm)\/|^pkg\/engine\/(bun|native|calls|node|web)/
 
-/** The paths of all modules in a plugin's process. */
 const modules = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*/**/*.ts").scanSync(root)]
   .filter((file) => !notForPlugins.test(file))
   .map((file) => join(root, file))
 
-/**
- * Imports all modules while every system call, the clock and random numbers are replaced by traps. Returns the name of
- * the first trap that was called.
- */
+/** Imports all modules with traps for system calls, clock and random numbers. Returns the name of the first called. */
 function touchedBy(more = ""): string {
   const script = `
     const { engine } = await import(${JSON.stringify(join(root, "pkg/engine/mod.ts"))})

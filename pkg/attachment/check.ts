@@ -12,10 +12,7 @@ export interface Recorded {
   addresses: Cidr[]
 }
 
-/**
- * Returns the part of prevResult that describes the container's interface. Throws `CniError`, with code 7 if there is
- * no prevResult.
- */
+/** Returns the part of prevResult about the container's interface. Throws `CniError`: code 7 without prevResult. */
 export function readRecorded(call: { network: { prevResult?: Result | undefined }; ifName: string }): Recorded {
   const { prevResult } = call.network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
@@ -83,10 +80,7 @@ export function checkUp({ flags, name }: Link, what: string): void {
   if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")
 }
 
-/**
- * Checks that the host's end of a pair is up, has this owner's alias or no alias, and has this MTU unless it is
- * undefined. Throws `CniError`.
- */
+/** Checks that a host's end is up, has this owner's alias or none, and this MTU unless undefined. Throws `CniError`. */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")
   const comment = ownerComment(owner)

@@ -128,10 +128,7 @@ function hasAlias(isWanted: (alias: string) => boolean): (link: Link) => boolean
   return ({ attributes: { alias } }) => alias !== undefined && isWanted(alias)
 }
 
-/**
- * Deletes a link. A missing link is not an error, because the kernel deletes the links of a deleted namespace
- * asynchronously.
- */
+/** Deletes a link if it exists: the kernel deletes the links of a deleted namespace asynchronously. */
 function deleteIfThere(route: NetlinkSocket, link: Link): void {
   unlessErrno(() => deleteLink(route, link), "ENODEV")
 }

@@ -17,7 +17,6 @@ import { findHostEnd } from "./host-end.ts"
 const [RTM_NEWLINK, RTM_GETLINK, RTM_NEWNSID, RTM_GETNSID] = [16, 18, 88, 90]
 const ENODEV = 19
 
-/** A link, as its namespace reports it: its index, and the peer's index and namespace. */
 interface Said {
   index: number
   link?: number

@@ -20,7 +20,6 @@ const [eth1, eth2, eth3] = [1, 2, 3].map((index): KernelLink => ({ index, name: 
   KernelLink,
 ]
 
-/** Returns a host with three links and these IPv4 and IPv6 routes. */
 function hostWith(...routes: SaidRoute[]): LinksKernel {
   let asked = 0
   const listed = () => {
@@ -93,7 +92,6 @@ test.each([
 
 const result = (...names: string[]) => ({ interfaces: names.map((name) => ({ name })), ips: [], routes: [], dns: {} })
 
-/** Returns a host with eth1 and eth2, and a container with eth3. */
 function sides(prevResult?: ReturnType<typeof result>) {
   const call = { network: { cniVersion: "1.1.0", name: "lab", type: "x", ...(prevResult && { prevResult }) } }
   const host = new LinksKernel([eth1, eth2], { answers: { [RTM_GETROUTE]: [routePayload({ oif: 2 })] } }).socket

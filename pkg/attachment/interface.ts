@@ -37,9 +37,7 @@ export function requireMaster(
   return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call), linkInContainer)
 }
 
-/**
- * Returns the only interface of the earlier plugin's result, like upstream. Throws code 7 if it has none or several.
- */
+/** Returns the only interface of the earlier plugin's result, like upstream. Throws code 7 for none or several. */
 function earlierInterface({ network: { prevResult } }: Sides["call"]): string | undefined {
   if (!prevResult) return undefined
   const names = prevResult.interfaces.map(({ name }) => name)
@@ -157,10 +155,7 @@ export function addInterface<K extends InterfaceKind>(
   return getLink(inside, call.ifName)
 }
 
-/**
- * Adds the leased addresses and routes to a container's interface, and brings it up. Returns the interface as the only
- * one of the result. Throws `CniError`.
- */
+/** Adds the addresses and routes, and sets the interface up. Returns it as the result's only one. Throws `CniError`. */
 export function configureInterface(
   { call, sandbox, inside }: Attaching,
   link: Link,
@@ -171,10 +166,7 @@ export function configureInterface(
   return [{ ...describeInterface(link), sandbox: call.netns }]
 }
 
-/**
- * Assigns an nsid to the host's namespace in the container, and returns the nsid. The kernel does the same for a link
- * in the container with a parent on the host.
- */
+/** Returns the host's nsid in the container; assigns one, as the kernel does for a link with a parent on the host. */
 function hostNsid(inside: NetlinkSocket): number | undefined {
   using host = Netns.own()
   assignNsid(inside, host.fd)

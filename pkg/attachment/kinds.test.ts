@@ -7,7 +7,6 @@ import { interfaceKinds, noKind, requireKind } from "./kinds.ts"
 // <asm-generic/errno.h>
 const [EPERM, EOPNOTSUPP, EADDRNOTAVAIL] = [1, 95, 99]
 
-/** Returns a kernel that answers every request with this errno. */
 function kernelThatSays(errno: number) {
   const kernel = new ScriptedKernel((request: Message) => [acknowledge(request, errno)])
   return { kernel, host: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }

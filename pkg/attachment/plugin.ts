@@ -28,9 +28,7 @@ export interface Sides {
   call: Call
   /** The owner recorded on every kernel object of the attachment. */
   owner: Owner
-  /** A socket in the host's namespace. */
   host: RouteSocket
-  /** The container's namespace, and a socket inside it. */
   sandbox: Netns
   inside: RouteSocket
   /** Undefined if no rules are configured, or if the kernel has no nf_tables. */
@@ -65,7 +63,6 @@ export interface RestorableInterface<C> extends Restorable<C> {
 /** The attachments to restore, and the host's sockets. */
 export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"> {
   readonly attachments: readonly RestorableInterface<C>[]
-  /** A socket in the host's namespace. */
   readonly host: RouteSocket
   /** Undefined if no rules are configured, or if the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
@@ -74,9 +71,7 @@ export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"
 /** The routes inside a container. The kernel accepts them in this order: those of `first`, then those of `last`. */
 export interface ContainerRoutes {
   readonly first: readonly RouteSpec[]
-  /**
-   * Networks of the container's addresses. The kernel adds routes for them, which are deleted before `last` is added.
-   */
+  /** Networks of the container's addresses. The kernel adds routes for them, deleted before `last` is added. */
   readonly networks: readonly Cidr[]
   readonly last: readonly RouteSpec[]
 }
@@ -87,14 +82,9 @@ export interface ContainerRoutes {
  */
 export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   readonly name: string
-  /**
-   * The kind of the container's interface. Undefined for an existing device that the plugin moves and `detach` returns.
-   */
+  /** The kind of the container's interface; undefined for an existing device that is moved, and `detach` returns. */
   readonly kind: InterfaceKind | undefined
-  /**
-   * Whether an attachment without an IPAM plugin gets the addresses and routes of the earlier plugin's result, if there
-   * is one.
-   */
+  /** Whether an attachment without an IPAM plugin gets the addresses and routes of the earlier plugin's result. */
   readonly takesAddresses?: boolean
   readonly fields?: Plugin<C>["fields"]
   config: Plugin<C>["config"]
@@ -103,15 +93,9 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
    * function, all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
    */
   complete?(leased: Result, config: C): Result
-  /**
-   * Takes over the interface of an earlier plugin of the chain. Returns ADD's result, or undefined without such an
-   * interface. Throws `CniError`.
-   */
+  /** Takes over an earlier plugin's interface. Returns ADD's result, or undefined without one. Throws `CniError`. */
   chained?(attaching: Attaching, config: C): Result | undefined
-  /**
-   * Checks whether the ADD can succeed, before an address is leased. Returns data that `attach` needs. If it throws
-   * `CniError`, the ADD leases no address.
-   */
+  /** Checks before the lease that the ADD can succeed, or throws `CniError`. Returns data that `attach` needs. */
   prepare?(attaching: Attaching, config: C): Prepared
   /**
    * Creates the interface, with the addresses and routes of the lease. Returns the interfaces for ADD's result. Called
@@ -132,14 +116,9 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
   /** Restores lost objects of the host. The common code restores the masquerade. */
   restore?(restoring: RestoringInterfaces<C>): void
-  /**
-   * For DEL: removes objects that remain after the interface is deleted and the `rules` are removed. Throws `CniError`.
-   */
+  /** For DEL: removes objects that remain after the interface and the `rules` are removed. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void
-  /**
-   * For GC: removes what `detach` would remove, for all attachments of the network except those of these owners. Throws
-   * `CniError`.
-   */
+  /** For GC: does the work of `detach` for all attachments of the network except `valid`. Throws `CniError`. */
   detachOrphans?(call: Call, valid: readonly Owner[]): void
   /** Reports whether the container gets a device for a user-space driver, without a network interface. */
   isUserspace?(config: C): boolean

@@ -6,10 +6,7 @@ import { type Cidr, CniError, Code, contains, ownerComment, parseCidr } from "..
 import { readRecorded } from "./check.ts"
 import type { AttachmentConfig, InterfacePlugin, RestorableInterface } from "./plugin.ts"
 
-/**
- * Restores the plugin's own objects on the host, and then the masquerade, for all attachments. Changes nothing inside
- * containers.
- */
+/** Restores the plugin's own objects on the host, then the masquerade. Changes nothing inside containers. */
 export function restoreAttachments<C extends AttachmentConfig>(
   plugin: InterfacePlugin<C, unknown>,
   masquerades: (config: C) => boolean,

@@ -75,10 +75,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   return hasOther
 }
 
-/**
- * Reports whether a link may have an owner. A pair with both ends in the container has none, and a container can create
- * many such pairs.
- */
+/** Reports whether a link may have an owner. The many pairs that a container may create inside itself have none. */
 function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Link): boolean {
   return kind === "veth" ? linkNetnsId !== undefined : alias !== undefined || altNames !== undefined
 }

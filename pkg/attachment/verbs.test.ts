@@ -1,7 +1,4 @@
-/**
- * Tests of the common code with a plugin without a link, which need no root. Other tests are in
- * integration/kernel/pkg/attachment.test.ts.
- */
+/** The common code with a plugin without a link, without root. More in integration/kernel/pkg/attachment.test.ts. */
 import { expect, test } from "bun:test"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"

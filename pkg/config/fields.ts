@@ -36,10 +36,7 @@ const MAC_PATTERN =
   "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
-/**
- * Parses a hardware address that an interface can have. Refuses a multicast address and all zeros in 6 bytes, like the
- * kernel.
- */
+/** Parses an interface's hardware address. Refuses multicast, and all zeros in 6 bytes, like the kernel. */
 function parseOwnMac(text: string): Uint8Array | undefined {
   const mac = parseMac(text)
   const isOwn = mac?.length !== 6 || (((mac[0] ?? 0) & 1) === 0 && mac.some((byte) => byte !== 0))
@@ -84,10 +81,7 @@ export const mtuOrNone = {
   expected: `0, or a number from ${MIN_MTU} to ${MAX_MTU}`,
 } as const
 
-/**
- * The MTU of an interface on a master. `requireMtuOfParent` refuses an MTU larger than the master's, with upstream's
- * message.
- */
+/** The MTU of an interface on a master. `requireMtuOfParent` refuses a larger one than the master's. */
 export const mtuOnMaster = { ...mtuOrNone, max: 2 ** 31 - 1 } as const
 
 /** Returns the keys of a table, such as the modes of a kind of link, as the values of a choice. */
@@ -120,7 +114,6 @@ export const interfaceKeys = {
   runtimeConfig: withMac,
 } as const satisfies Fields
 
-/** A network address with its prefix length. */
 const network = { kind: "text", expected: "a network such as 10.244.0.0/16", check: parseCidr } as const
 
 /** The keys of the masquerade. Without `ipMasqBackend`, the kernel's features decide the backend. */
@@ -135,10 +128,7 @@ export interface InterfaceConfig {
   mtu: number | undefined
   /** The MAC of the container's interface, in lower case. */
   mac: string | undefined
-  /**
-   * Whether the container's interface accepts routes and addresses from router advertisements; undefined if the
-   * configuration does not say.
-   */
+  /** Whether the interface accepts routes and addresses from router advertisements; undefined if not configured. */
   acceptRa?: boolean | undefined
   /** The DNS settings that replace the IPAM plugin's. An empty object removes the IPAM plugin's. */
   dns: Dns | undefined
@@ -146,7 +136,6 @@ export interface InterfaceConfig {
   ipam: string | undefined
 }
 
-/** The values of `interfaceKeys`, and `mac` for plugins with that key. */
 type InterfaceKeys = Infer<typeof interfaceKeys> & { mac?: string | undefined }
 
 /** Reports whether a verb is DEL or GC, for which a wrong value in a configuration counts as absent. */
@@ -154,10 +143,7 @@ export function isCleanup(verb: string): boolean {
   return verb === "DEL" || verb === "GC"
 }
 
-/**
- * Converts the values of `interfaceKeys`. Throws code 7 for a wrong MTU and code 4 for wrong `CNI_ARGS`, unless the
- * verb cleans up.
- */
+/** Converts `interfaceKeys`. Throws code 7 for the MTU and 4 for `CNI_ARGS`, unless the verb cleans up. */
 export function readInterfaceKeys(
   read: InterfaceKeys,
   network: NetworkConfig,
@@ -173,9 +159,7 @@ export function readInterfaceKeys(
   }
 }
 
-/**
- * Returns the MTU of a link, or undefined if the kernel chooses it. Throws code 7 for an MTU that the kernel refuses.
- */
+/** Returns a link's MTU, or undefined if the kernel chooses it. Throws code 7 for one that the kernel refuses. */
 function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu

@@ -12,10 +12,7 @@ test("the type of a configuration is inferred from its fields: no file writes it
   expect(written).toEqual([])
 })
 
-/**
- * Matches "    isolated: read.portIsolation,", "{ vrfname: name } = parseConfig(" and "{ zone: other }:
- * FirewallConfig".
- */
+/** Matches "isolated: read.portIsolation,", "{ vrfname: name } = parseConfig(", "{ zone: other }: FirewallConfig". */
 const renamings = [
   /^ {4}(?!(\w+): read\.\1\b)\w+: read\.\w+( \|\| [^,]+)?,$/gm,
   /\{[^{}]*\b\w+: \w+\b[^{}]*\}(?:: \w+Config\b| = parseConfig\()/g,

@@ -1,7 +1,4 @@
-/**
- * The keys of an object, each with its schema. A schema is a table of plain values; TypeScript types are inferred from
- * it.
- */
+/** The schemas of an object's keys: a table of plain values, from which TypeScript infers the types. */
 export interface Fields {
   readonly [key: string]: Schema
 }
@@ -22,7 +19,6 @@ interface Common {
   readonly expected?: string
   /** Whether the key is required. Other keys may be absent or `null`, which means the same. */
   readonly required?: true
-  /** The value if the key is absent. */
   readonly default?: unknown
   /** Whether an element of a list may be `null`. */
   readonly nullable?: true
@@ -33,7 +29,6 @@ interface BooleanSchema extends Common {
   readonly default?: boolean
 }
 
-/** A whole number, with optional limits. */
 interface IntegerSchema extends Common {
   readonly kind: "integer"
   readonly min?: number
@@ -46,9 +41,7 @@ interface TextSchema extends Common {
   /** Returns `undefined` for an invalid text. Errors then describe a valid text by `form`. */
   readonly check?: (text: string) => unknown
   readonly form?: string
-  /**
-   * A regular expression for the texts that `check` accepts, as far as possible. For JSON Schema, not for the parser.
-   */
+  /** A regular expression for the texts that `check` accepts, as far as possible. Only for JSON Schema. */
   readonly pattern?: string
   readonly default?: string
 }
@@ -62,7 +55,6 @@ interface QuantitySchema extends Common {
   readonly default?: number
 }
 
-/** One of several fixed texts. */
 interface ChoiceSchema extends Common {
   readonly kind: "choice"
   readonly of: readonly string[]
@@ -96,7 +88,6 @@ export type Infer<F extends Fields> = {
   -readonly [K in keyof F as F[K] extends Given ? never : K]?: Value<F[K]> | undefined
 }
 
-/** A key that always has a value: it is required or has a default. */
 type Given = { readonly required: true } | { readonly default: unknown }
 
 type Value<S> = S extends { kind: "boolean" }
@@ -117,9 +108,7 @@ type Value<S> = S extends { kind: "boolean" }
 
 type Element<S> = S extends { nullable: true } ? Value<S> | null : Value<S>
 
-/**
- * The documentation of a key, or of keys with the same meaning: a row of the table on the plugin's page, in Markdown.
- */
+/** The documentation of a key, or of keys with one meaning: a row of the table on the plugin's page, in Markdown. */
 export interface KeyDoc {
   /** The first cell of the row, if it is not the paths. */
   readonly keys?: string

@@ -4,7 +4,6 @@ import { dumping, expectOnlyDecodeErrors, hex, ip } from "../netlink/testing.ts"
 import { AF_INET, AF_INET6, formatIp } from "../types/mod.ts"
 import { type ConntrackEntry, entryAttributes, flushConntrack, flushUntranslated } from "./flush.ts"
 
-/** Returns a kernel that tracks these connections, and refuses deletions with `refusal`, if given. */
 function kernel(flows: readonly Uint8Array[], refusal?: string) {
   const asked: Request[] = []
   const deleted: Request[] = []

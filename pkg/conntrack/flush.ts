@@ -19,10 +19,7 @@ import { type Family, sameBytes } from "../types/mod.ts"
 const IPCTNL_MSG_CT_GET = 0x101
 const IPCTNL_MSG_CT_DELETE = 0x102
 
-/**
- * `CTA_FILTER_ORIG_FLAGS`: the fields of the tuple that the kernel compares; `CTA_FILTER_F_*`,
- * net/netfilter/nf_internals.h.
- */
+/** `CTA_FILTER_ORIG_FLAGS`: the fields that the kernel compares; `CTA_FILTER_F_*`, net/netfilter/nf_internals.h. */
 const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
@@ -32,10 +29,7 @@ const BY_DESTINATION_PORT = 1 << 5
  */
 const PORTS_ASKED = 16
 
-/**
- * `CTA_TUPLE_*` with `CTA_IP_*` and `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Only some protocols have
- * ports.
- */
+/** `CTA_TUPLE_*`, `CTA_IP_*`, `CTA_PROTO_*`, <linux/netfilter/nfnetlink_conntrack.h>. Some protocols have no ports. */
 const tupleAttributes = attrs({
   ip: [1, attrs({ source4: [1, bytes], destination4: [2, bytes], source6: [3, bytes], destination6: [4, bytes] })],
   protocol: [2, attrs({ number: [1, u8], sourcePort: [2, u16be], destinationPort: [3, u16be] })],
@@ -48,16 +42,10 @@ export const entryAttributes = attrs({ original: [1, tupleAttributes], reply: [2
 const statusAttributes = attrs({ status: [3, u32be] })
 const SEEN_REPLY = 2
 
-/**
- * The attributes of a delete request. The tuple is sent byte for byte as the kernel listed it, including unknown
- * attributes.
- */
+/** The attributes of a delete request. The tuple is sent as the kernel listed it, with unknown attributes. */
 const rawEntryAttributes = attrs({ original: [1, { ...bytes, nested: true }], id: [12, bytes], zone: [18, bytes] })
 
-/**
- * `CTA_TUPLE_ORIG` with only the protocol and the destination port, and `CTA_FILTER`. Decoding these fields suffices to
- * discard most entries.
- */
+/** `CTA_TUPLE_ORIG` with protocol and destination port, and `CTA_FILTER`: enough to discard most entries. */
 const filterAttributes = attrs({
   original: [1, attrs({ protocol: [2, attrs({ number: [1, u8], destinationPort: [3, u16be] })] })],
   filter: [25, attrs({ originalFlags: [1, u32] })],
@@ -162,10 +150,7 @@ function readTuple({ ip = {}, protocol = {} }: Infer<typeof tupleAttributes> = {
   }
 }
 
-/**
- * Deletes a tracked connection. The request includes its ID, because a newer connection may have the same addresses and
- * ports.
- */
+/** Deletes a connection by its ID too, because a newer one may have the same addresses and ports. */
 function deleteEntry(socket: ConntrackSocket, payload: Uint8Array): void {
   const request = { type: IPCTNL_MSG_CT_DELETE, what: "delete a tracked connection", payload }
   unlessErrno(() => socket.execute(request), "ENOENT")

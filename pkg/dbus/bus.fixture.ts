@@ -3,19 +3,14 @@ import { join } from "node:path"
 /** The answers of a bus that accepts a client. */
 export const welcome = "DATA\r\nOK 0123456789abcdef0123456789abcdef\r\n"
 
-/**
- * Returns a signal, which is not an answer, and then the answer to the call with this number, which contains a boolean.
- */
+/** Returns a signal, which is not an answer, and then a boolean as the answer to the call with this number. */
 export const answerTo = (serial: number, truth = 1) => [
   ...[0x6c, 4, 1, 1, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0],
   ...[0x6c, 2, 1, 1, 4, 0, 0, 0, 9, 0, 0, 0, 15, 0, 0, 0, 5, 1, 0x75, 0, serial, 0, 0, 0, 8, 1, 0x67, 0, 1, 0x62, 0, 0],
   ...[truth, 0, 0, 0],
 ]
 
-/**
- * The answer of a bus to one message: a text, bytes, several of these in order, bytes that are repeated forever, or
- * "end" to close the connection.
- */
+/** A bus's answer to a message: text, bytes, several in order, bytes repeated forever, or "end" to disconnect. */
 export type Answer = string | readonly number[] | readonly string[] | { forever: readonly number[] }
 
 /** A bus in a process of its own. It records the bytes that it receives, in hexadecimal. */
@@ -25,10 +20,7 @@ export interface TestBus extends AsyncDisposable {
   received(count: number): Promise<string[]>
 }
 
-/**
- * Starts a bus that answers its first message with the first of these answers, and so on. It sends the parts of an
- * answer one by one.
- */
+/** Starts a bus with an answer for each message in order. It sends the parts of an answer one by one. */
 export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
   const path = join(directory, crypto.randomUUID().slice(0, 8))
   const script = `

@@ -15,9 +15,7 @@ test("a bus is logged in to, and asked; signals are no answers", async () => {
   expect(bus?.hasOwner("org.fedoraproject.FirewallD1")).toBe(true)
 })
 
-/**
- * Calls to the bus itself; of the second only the preamble. Encoded by hand by D-Bus Specification, "Message Format".
- */
+/** Calls to the bus itself; of the second only the preamble. By hand from D-Bus Specification, "Message Format". */
 const hello = `6c01000100000000010000006d000000
   01016f00150000002f6f72672f667265656465736b746f702f44427573000000
   02017300140000006f72672e667265656465736b746f702e4442757300000000

@@ -56,10 +56,7 @@ export class Bus implements Disposable {
     this.#deadline = monotonicMs() + patienceMs
   }
 
-  /**
-   * Connects to the system bus. Returns `undefined` if there is no bus. Throws `DbusError` if the bus refuses the
-   * connection.
-   */
+  /** Connects to the system bus. Returns `undefined` if there is none. Throws `DbusError` if the bus refuses. */
   static findSystem(patienceMs = PATIENCE_MS): Bus | undefined {
     const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
     for (const path of pathsIn(address)) {
@@ -69,10 +66,7 @@ export class Bus implements Disposable {
     return undefined
   }
 
-  /**
-   * Connects to the bus at a path. Returns undefined if no process listens there. Throws `DbusError` if the bus refuses
-   * the connection.
-   */
+  /** Connects to the bus at a path. Returns undefined if no process listens. Throws `DbusError` if the bus refuses. */
   static find(path: string, patienceMs = PATIENCE_MS): Bus | undefined {
     let bus: Bus | undefined
     try {
@@ -87,10 +81,7 @@ export class Bus implements Disposable {
     }
   }
 
-  /**
-   * Authenticates with mechanism "EXTERNAL" and without a name, because the bus gets the user from the socket, unix(7)
-   * `SO_PEERCRED`.
-   */
+  /** Authenticates by "EXTERNAL" without a name: the bus gets the user from the socket, unix(7) `SO_PEERCRED`. */
   #authenticate(): void {
     this.#send(encodeUtf8("\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n"))
     const lines = [this.#readLine(), this.#readLine()]
@@ -103,10 +94,7 @@ export class Bus implements Disposable {
     return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
   }
 
-  /**
-   * Returns the unique name of the program that owns this name on the bus; undefined if no program does. Throws
-   * `DbusError`.
-   */
+  /** Returns the unique name of the owner of a name on the bus; undefined if it has none. Throws `DbusError`. */
   findOwner(name: string): string | undefined {
     if (!this.hasOwner(name)) return undefined
     return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])
@@ -125,10 +113,7 @@ export class Bus implements Disposable {
     return this.#socket.fd
   }
 
-  /**
-   * Subscribes to the signals that match a rule in the syntax of the specification: "type='signal',member='Reloaded'".
-   * Throws `DbusError`.
-   */
+  /** Subscribes to signals by a rule such as "type='signal',member='Reloaded'". Throws `DbusError`. */
   subscribe(rule: string): void {
     this.call({ ...DAEMON, member: "AddMatch", args: [rule] })
   }
@@ -178,7 +163,6 @@ export class Bus implements Disposable {
     throw new DbusError("Cannot authenticate at the system bus: its answer is too long")
   }
 
-  /** Removes the first bytes from the receive buffer and returns them. */
   #take(length: number): Uint8Array {
     const taken = this.#received.slice(0, length)
     this.#received = this.#received.slice(length)
@@ -221,9 +205,7 @@ export class Bus implements Disposable {
   }
 }
 
-/**
- * Returns the paths in a list of bus addresses, "unix:path=/run/bus,guid=…;unix:…". Sockets without a path are skipped.
- */
+/** Returns the paths in a list of bus addresses, "unix:path=/run/bus,guid=…;unix:…". Skips sockets without a path. */
 export function pathsIn(addresses: string): string[] {
   return addresses.split(";").flatMap((address) => {
     const [, transport, keys = ""] = /^(\w+):(.*)$/.exec(address) ?? []

@@ -41,9 +41,7 @@ export interface Message {
   type: number
   replySerial: number | undefined
   errorName: string | undefined
-  /**
-   * The interface and the name of a signal: "org.fedoraproject.FirewallD1", "Reloaded"; undefined in other messages.
-   */
+  /** Interface and name of a signal, "org.fedoraproject.FirewallD1" and "Reloaded"; undefined in other messages. */
   interface?: string
   member?: string
   /** The unique name of the sender, which the bus has written. */
@@ -162,7 +160,6 @@ class Reader {
     this.at = Math.ceil(this.at / size) * size
   }
 
-  /** Returns the next bytes and advances past them. */
   #take(length: number): Uint8Array {
     const bytes = this.#bytes.subarray(this.at, this.at + length)
     if (bytes.length !== length) throw new DbusError(`the message ends before byte ${this.at + length}`)

@@ -19,7 +19,6 @@ const pair: KernelLink = { index: 5, name: "ens5", kind: "veth", link: 9 }
 const apart: KernelLink = { ...pair, linkNetnsId: 4 }
 const dummy: KernelLink = { index: 5, name: "ens5", kind: "dummy" }
 
-/** Returns the link of the host that is found for this device. */
 function find(was: KernelLink, ...links: KernelLink[]): string | undefined {
   const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
   return findAmong(links.map(linkOf), { owner, record: { ...describeDevice(linkOf(was)), ...place } })?.name

@@ -13,10 +13,7 @@ import { type Owner, ownerComment } from "../types/mod.ts"
 import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
-/**
- * Finds the device of a record among these links of the host. If several match, prefers the one with the owner's mark
- * or the former index.
- */
+/** Finds a record's device among the host's links. Of several, prefers the owner's mark or the former index. */
 export function findAmong(links: readonly Link[], { owner, record }: KeptRecord): Link | undefined {
   const mark = markOf(owner)
   const found = links.filter((link) => isDeviceOnHost(record, link, mark))
@@ -92,10 +89,7 @@ function ownNsid(host: NetlinkSocket): number | undefined {
   return findNsid(host, own.fd)
 }
 
-/**
- * Returns the namespace of a record: `named` if it is that namespace, otherwise by another path. Returns undefined if
- * the namespace no longer exists.
- */
+/** Returns a record's namespace: `named` if it is the one, or by another path; undefined if it no longer exists. */
 export function findNamespace(record: DeviceRecord, named?: NamespaceFile): Netns | undefined {
   const found = named && Netns.find(named)
   if (found?.inode === record.netns) return found

@@ -1,9 +1,6 @@
 import { type Link, linkData } from "../netlink/mod.ts"
 
-/**
- * A device's identity: attributes that the kernel reports and no container can change. The kernel does not report an
- * undefined attribute for this device.
- */
+/** A device's identity: attributes that no container can change; undefined if the kernel does not report them. */
 export interface Identity {
   /** The netlink kind, such as "veth". Empty for devices that netlink did not create. */
   kind: string
@@ -11,7 +8,6 @@ export interface Identity {
   parent?: string | undefined
   bus?: string | undefined
   port?: string | undefined
-  /** The permanent MAC of the hardware. */
   permanentMac?: string | undefined
   /** The ID of a VLAN. Several VLANs of one parent have all other attributes in common. */
   vlan?: number | undefined
@@ -21,17 +17,12 @@ export interface Identity {
   otherNsid?: number | undefined
 }
 
-/**
- * The position from which a socket of the host sees a link: in the namespace of `nsid`, or on the host if undefined.
- */
+/** The place from which a socket of the host sees a link: the namespace of `nsid`, or the host if undefined. */
 interface View {
   nsid?: number | undefined
   /** The host's nsid for itself, if it has one. */
   hostNsid?: number | undefined
-  /**
-   * Whether the device has no peer or lower link. For such a device, for example a vxlan, the kernel reports the
-   * device's own index after a move.
-   */
+  /** Whether the device, such as a vxlan, has no peer or lower link. After a move the kernel reports its own index. */
   isAlone?: boolean
 }
 

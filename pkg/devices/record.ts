@@ -26,7 +26,6 @@ export interface Former {
 export interface DeviceRecord {
   device: Identity
   former: Former
-  /** The device's index on the host. */
   hostIndex: Ifindex
   /** The container's namespace: its inode, the host's nsid for it, and the device's index in it. */
   netns: bigint
@@ -78,7 +77,6 @@ const schema = {
   index: { ...whole, ...needed },
 } as const satisfies Fields
 
-/** Returns the state and identity of a device of the host. */
 export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "former" | "hostIndex"> {
   const { name, flags, mtu, mac, index, attributes } = link
   const { alias = "", altNames = [] } = attributes
@@ -86,7 +84,6 @@ export function describeDevice(link: Link): Pick<DeviceRecord, "device" | "forme
   return { device: identityOf(link), former, hostIndex: index }
 }
 
-/** Encodes the record of a device for its file. */
 export function encodeRecord({ former, device, hostIndex, netns, nsid, index }: DeviceRecord): Uint8Array {
   const record = { boot: bootId(), former, device, hostIndex, netns: String(netns), nsid, index }
   return encodeUtf8(`${JSON.stringify(record, null, 1)}\n`)
@@ -115,10 +112,7 @@ function bootId(): string {
   return readSysctl("kernel/random/boot_id")
 }
 
-/**
- * Returns the alternative name that marks a device's owner. A container can set any name, so the mark counts only on
- * the host.
- */
+/** Returns the alternative name that marks an owner. It counts only on the host: a container can set any name. */
 export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }
@@ -167,10 +161,7 @@ export class DeviceRecords {
     })
   }
 
-  /**
-   * Returns the attachments of a network that have a file, even an unreadable one or a draft. Throws `CniError` and
-   * `SyscallError`.
-   */
+  /** Returns a network's attachments with any file, even a draft. Throws `CniError` and `SyscallError`. */
   listOwners(network: string): Owner[] {
     const names = this.#files.list().map((name) => name.replace(/^\./, ""))
     return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))

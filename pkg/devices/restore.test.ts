@@ -24,9 +24,7 @@ const asIs: KernelLink = {
 const owner = { network: "restore.test", containerId: "c1", ifName: "eth0" }
 const place = { netns: 4026532547n, nsid: 3, index: 7 as Ifindex }
 
-/**
- * Restores a device. Returns the requests to the kernel in order. `refused` has the errno for each change of the link.
- */
+/** Restores a device. Returns the requests to the kernel in order. `refused` has errnos for changes of the link. */
 function restore(link: Partial<KernelLink>, was: Partial<KernelLink> = {}, refused: readonly number[] = []) {
   let changes = 0
   const kernel = new LinksKernel([], { refusal: ({ type }) => (type === RTM_NEWLINK ? (refused[changes++] ?? 0) : 0) })
@@ -103,10 +101,7 @@ const former = { name: "ens5", alias: "to the lab", altNames: ["enp3s0"] }
 /** The length and the number of the attribute, 28, <linux/if_link.h>. */
 const IFLA_NET_NS_FD = "08001c00"
 
-/**
- * Moves a container's eth0 to a host, which has the link `onHost` after the move. The kernel refuses the move with
- * `errno`.
- */
+/** Moves a container's eth0 to a host, which then has the link `onHost`. The kernel refuses the move with `errno`. */
 function goHome(link: Partial<KernelLink> = {}, { errno = 0, onHost = asIs, beside = [] as KernelLink[] } = {}) {
   const eth0: KernelLink = { ...asIs, name: "eth0", alias: "ens5", altNames: ["a:b:c", "enp3s0"], ...link }
   let moves = 0

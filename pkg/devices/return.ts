@@ -20,10 +20,7 @@ export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Ow
   else if (kept) awaitReturn(host, kept)
 }
 
-/**
- * Returns the device to the host. Returns its record if it is hardware that is in no known namespace yet, or "none"
- * without a record.
- */
+/** Returns the device to the host. Returns its record if it is hardware in no known namespace yet, or "none". */
 function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): KeptRecord | "none" | undefined {
   const records = new DeviceRecords()
   using _lock = records.lock()
@@ -85,10 +82,7 @@ export function restoreReturned(host: RouteSocket): void {
   }
 }
 
-/**
- * Like `restoreReturned`, for callers without the lock. One of the devices may have a name that the host needs. Throws
- * `CniError`.
- */
+/** Like `restoreReturned`, for callers without the lock that need a name of a device. Throws `CniError`. */
 export function restoreAllReturned(host: RouteSocket): void {
   using _lock = new DeviceRecords().lock()
   restoreReturned(host)

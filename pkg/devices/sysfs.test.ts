@@ -7,7 +7,6 @@ import { auxiliaryDevice, hasDriver, isBelowParent, listInterfaces, pciDevice } 
 const directory = mkdtempSync(join(tmpdir(), "cni-sysfs-"))
 afterAll(() => rmSync(directory, { recursive: true }))
 
-/** Creates a device's directory with these subdirectories. Returns its path. */
 function device(name: string, ...inside: readonly string[]): string {
   const path = join(directory, name)
   for (const each of inside) mkdirSync(join(path, each), { recursive: true })

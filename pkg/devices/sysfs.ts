@@ -15,10 +15,7 @@ export function hasDriver(id: string, drivers: readonly string[]): boolean {
   return drivers.some((driver) => tolerateMissing(() => stat(`/sys/bus/pci/drivers/${driver}/${id}`)))
 }
 
-/**
- * Returns the names of a device's interfaces in this process's namespace, in order. Includes the interfaces of a virtio
- * device below the device.
- */
+/** Returns the names of a device's interfaces in this namespace in order, also those of a virtio device below it. */
 export function listInterfaces(directory: string): string[] {
   return withVirtio(directory).flatMap((path) => list(`${path}/net`))
 }

@@ -59,10 +59,7 @@ export function takeDevice(taking: Taking, device: Link): Link {
   return link
 }
 
-/**
- * Throws if a record of this attachment has a device: a killed ADD left the record, or the ADD is repeated after the
- * container renamed or hid its interface.
- */
+/** Throws if this attachment's record has a device: a killed ADD left it, or ADD is repeated after a rename. */
 function refuseSecondDevice(
   host: RouteSocket,
   earlier: DeviceRecord | undefined,

@@ -28,7 +28,6 @@ export interface Unrecorded {
   log: (line: string) => void
   /** The device's name on the host, if the configuration has it. */
   name: string | undefined
-  /** Reports whether a link can be the configured device. */
   mayBe: (link: Link) => boolean
   /** Reports whether the host has the device again. Undefined if there is nothing to wait for. */
   hasReturned?: (() => boolean) | undefined
@@ -76,10 +75,7 @@ function isRecorded(link: Link, { inode }: Netns): boolean {
   })
 }
 
-/**
- * Returns the wanted name if it is free, otherwise a name like those that the kernel gives devices of deleted
- * namespaces.
- */
+/** Returns the wanted name if it is free, or a name like the kernel's for devices of deleted namespaces. */
 function freeName(host: NetlinkSocket, wanted: string | undefined): string {
   if (wanted !== undefined && interfaceName.check(wanted) !== undefined && !findLink(host, wanted)) return wanted
   let number = 0
@@ -97,10 +93,7 @@ export function findReturnedByKernel(host: NetlinkSocket, name: string): Link | 
   return found.length === 1 && interfaceName.check(name) !== undefined ? found[0] : undefined
 }
 
-/**
- * Gives a device of `findReturnedByKernel` its former name, sets it down, removes the alias, and sets `accept_ra` to 0.
- * Throws `NetlinkError`.
- */
+/** Gives a device its former name, sets it down, removes the alias, sets `accept_ra` to 0. Throws `NetlinkError`. */
 export function renameReturnedByKernel(host: NetlinkSocket, { index }: Link, name: string): Link {
   setLink(host, getLink(host, index), { up: false })
   setLink(host, getLink(host, index), { name, alias: "" })

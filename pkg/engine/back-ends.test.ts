@@ -1,7 +1,4 @@
-/**
- * Properties of each back end that the contract does not cover: the text of an exception, and the positions in a stack
- * trace.
- */
+/** Properties of each back end beyond the contract: the text of exceptions, and positions in stack traces. */
 import { afterAll, expect, test } from "bun:test"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

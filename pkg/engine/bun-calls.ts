@@ -13,16 +13,10 @@ const namesInC: { readonly [name in CallName]?: string } = {
   prlimit64: "prlimit",
 }
 
-/**
- * The numbers of system calls for which the C library has no function, or a different one. The numbers of the signal
- * calls are those of x86-64.
- */
+/** System calls for which the C library has no or another function. Signal calls have the numbers of x86-64. */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
-/**
- * Returns the types of a C function. The return type `int` suffices also for `ssize_t`, because Linux transfers at most
- * 0x7ffff000 bytes per call, read(2).
- */
+/** Returns a C function's types. `int` suffices for `ssize_t`: a call transfers at most 0x7ffff000 bytes, read(2). */
 function foreign(name: CallName): FFIFunction {
   const types = lettersOf[name].flatMap((letter): FFIType[] =>
     letter === "b"
@@ -34,10 +28,7 @@ function foreign(name: CallName): FFIFunction {
 
 type Symbols = Record<string, (...values: unknown[]) => unknown>
 
-/**
- * Returns a function that calls `make` at its first call and keeps the result, so that importing the module does
- * nothing.
- */
+/** Returns a function that calls `make` once, at its first call, so that importing the module does nothing. */
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined
   return () => {
@@ -72,10 +63,7 @@ const errnoAddress = once(() => Number(libc().__errno_location?.()))
 
 export const addressOf = (bytes: TypedArray) => (bytes.byteLength === 0 ? null : ptr(bytes))
 
-/**
- * Calls a function of the C library. Returns its result, or the negative errno, which is read immediately after the
- * call.
- */
+/** Calls a function of the C library. Returns its result, or the negative errno, read immediately after it. */
 export function callC(name: string, ...values: unknown[]): number {
   const symbol = libc()[name]
   const errnoAt = errnoAddress()
@@ -83,7 +71,6 @@ export function callC(name: string, ...values: unknown[]): number {
   return answer === -1 ? -read.i32(errnoAt as never, 0) : answer
 }
 
-/** Makes a system call with the arguments that `Engine` defines. */
 export function call(name: CallName, ...values: unknown[]): number {
   const raw: unknown[] = []
   const kept: unknown[] = [] // the kernel gets their addresses, so they must not be freed

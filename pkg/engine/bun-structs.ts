@@ -3,17 +3,12 @@ import { addressOf, call, callC, SYS } from "./bun-calls.ts"
 import { bytesOf, int32, integer, rawBytes, requireBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
-/**
- * System calls that need more than `call` offers: their structs contain addresses, or no letter describes an argument.
- * See `Engine`.
- */
+/** System calls beyond `call`: with addresses in structs, or arguments that no letter describes. See `Engine`. */
 
-/** Calls ioctl(2) with the address of a struct ifreq as the third argument. */
 export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))
 }
 
-/** Calls ioctl(2) with a struct winsize. */
 export function ioctlWinsize(fd: number, request: number, winsize: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(winsize, 8)))
 }
@@ -55,10 +50,7 @@ export function sha256(fd: number, into: TypedArray): number {
   return 0
 }
 
-/**
- * Attaches a filter by struct sock_fprog of 64-bit Linux, <linux/filter.h>, which contains the address of the
- * instructions.
- */
+/** Attaches a filter by struct sock_fprog of 64-bit Linux, <linux/filter.h>, with the instructions' address. */
 export function attachFilter(fd: number, instructions: TypedArray): number {
   const socket = int32(fd) | 0
   const bytes = bytesOf(instructions)

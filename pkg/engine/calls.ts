@@ -93,12 +93,9 @@ export function requireBytes(value: unknown, least: number): TypedArray {
   return bytes
 }
 
-/**
- * Returns the argument if it is an integer of 32 bits, signed or unsigned. Throws `TypeError` or `RangeError` if not.
- */
+/** Returns the argument if it is an integer of 32 bits, signed or unsigned. Throws `TypeError` or `RangeError`. */
 export const int32 = (value: unknown) => integer(value, -(2 ** 31), 2 ** 32 - 1)
 
-/** Returns the bytes of a typed array. */
 export function rawBytes({ buffer, byteOffset, byteLength }: TypedArray): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength)
 }
@@ -109,10 +106,7 @@ export function text(value: unknown): Uint8Array {
   return encoder.encode(`${value}\0`)
 }
 
-/**
- * Checks the arguments of a call, and throws for a wrong one like the native host. Returns true if a text contains NUL,
- * for which the call must return `EINVAL`.
- */
+/** Throws for wrong arguments like the native host. Returns true if a text contains NUL, for `EINVAL`. */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
   let given = 0
   let hasNul = false

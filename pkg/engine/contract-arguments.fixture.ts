@@ -11,10 +11,7 @@ type Kind =
   | `${number} bytes`
   | `${number} exactly`
 
-/**
- * The kinds of the arguments of each call. The kernel refuses every valid example: its descriptors are not open, and
- * its texts contain NUL.
- */
+/** The kinds of each call's arguments. The kernel refuses valid examples: descriptors not open, texts with NUL. */
 export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
   open: ["text", "integer", "integer"],
   close: ["integer"],
@@ -200,7 +197,6 @@ function* wrongCalls(): Generator<{ name: string; values: unknown[]; call: keyof
   }
 }
 
-/** Returns an engine's error for each invalid argument. */
 export function argumentAnswers(engine: Engine): Record<string, string> {
   const answers: Record<string, string> = {}
   for (const { name, call, values } of wrongCalls()) {
@@ -214,7 +210,6 @@ export function argumentAnswers(engine: Engine): Record<string, string> {
   return answers
 }
 
-/** Returns the expected error for each invalid argument. */
 export function expectedForArguments(): Record<string, string> {
   return Object.fromEntries([...wrongCalls()].map(({ name, expected }) => [name, expected]))
 }

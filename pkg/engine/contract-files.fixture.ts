@@ -3,10 +3,7 @@ import { here, list, make, O, room, statOf } from "./contract-parts.fixture.ts"
 
 const basicStats = 0x7ff // STATX_BASIC_STATS, <linux/stat.h>
 
-/**
- * System calls on files. The results are negative numbers of errors, <asm-generic/errno-base.h>; the manual page of a
- * call explains them.
- */
+/** System calls on files. Negative results are errors, <asm-generic/errno-base.h>; see each call's manual page. */
 export const fileCases: Cases = [
   ["open makes a file and answers a descriptor above 2", (e, at) => make(e, at("a")) > 2, true],
   ["open: ENOENT", (e, at) => e.open(at("absent"), O.read, 0), -2],

@@ -1,10 +1,7 @@
 import type { Cases } from "./contract.fixture.ts"
 import { make, O, room, statOf } from "./contract-parts.fixture.ts"
 
-/**
- * System calls on directories and names. The results are negative numbers of errors, <asm-generic/errno-base.h>; the
- * manual page of a call explains them.
- */
+/** System calls on directories and names. Negative results are errors, <asm-generic/errno-base.h>; see the manual. */
 export const nameCases: Cases = [
   [
     // struct linux_dirent64: the length of the entry is at offset 16, its name at 19

@@ -13,22 +13,16 @@ export const O = {
 export const here = -100 // AT_FDCWD, <linux/fcntl.h>
 const basicStats = 0x7ff // STATX_BASIC_STATS, <linux/stat.h>
 
-/** Creates a file with a content and returns its descriptor. */
 export function make(engine: Engine, path: string, content = ""): number {
   const fd = engine.open(path, O.both | O.create | O.exclusive | O.closeOnExec, 0o600)
   engine.write(fd, engine.encodeUtf8(content))
   return fd
 }
 
-/** Returns an array of zeros. */
 export const room = (length: number) => new Uint8Array(length)
-/** Returns the bytes of an array as a plain value. */
 export const list = (bytes: Iterable<number>) => [...bytes]
 
-/**
- * Returns fields of struct statx: the mode is at offset 28, the size at 40, the seconds of the modification at 112;
- * <linux/stat.h>.
- */
+/** Returns struct statx: the mode at offset 28, size at 40, seconds of the modification at 112; <linux/stat.h>. */
 export function statOf(engine: Engine, path: string): { mode: number; size: number; modified: number } {
   const stat = new Uint8Array(256)
   engine.statx(here, path, 0, basicStats, stat)

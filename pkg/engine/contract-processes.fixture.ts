@@ -4,10 +4,7 @@ import type { Engine } from "./engine.ts"
 const closed = 1_000_000 // greater than any open descriptor
 const shell = "/bin/sh"
 
-/**
- * Returns descriptors for a program: an empty stdin, and a pipe for stdout and stderr. `rest` reads the pipe to its
- * end.
- */
+/** Returns descriptors for a program: empty stdin, and a pipe for stdout and stderr, which `rest` reads to its end. */
 function outputs(engine: Engine): { fds: Int32Array; rest: () => string } {
   const pair = new Int32Array(2)
   engine.pipe2(pair, 0o2000000)
@@ -34,14 +31,12 @@ function start(engine: Engine, path: string, argv: string[] = [path], directory:
   return end(engine, engine.startProcess(path, argv, [], directory, outputs(engine).fds, 0))
 }
 
-/** Runs a program and returns its output and its status. */
 function said(engine: Engine, argv: string[], environment: string[] = [], directory: string | null = null): Json {
   const { fds, rest } = outputs(engine)
   const pid = engine.startProcess(argv[0] ?? "", argv, environment, directory, fds, 0)
   return [rest(), end(engine, pid)]
 }
 
-/** Creates and closes a file with a content and a mode. */
 function file(engine: Engine, path: string, content: string, mode: number): string {
   const fd = engine.open(path, 0o2000101, mode)
   engine.write(fd, engine.encodeUtf8(content))

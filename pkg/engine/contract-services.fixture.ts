@@ -39,7 +39,6 @@ function listening(engine: Engine, path: string): number {
 const connecting = (engine: Engine) => engine.socket(AF_UNIX, SOCK.stream | SOCK.closeOnExec, 0)
 const setOf = (signal: number) => new BigUint64Array([1n << BigInt(signal - 1)])
 
-/** The calls that server processes need. */
 export const serviceCases: Cases = [
   [
     "listen, connect, accept4: EAGAIN before the first who connects; what one writes the other reads",

@@ -22,7 +22,6 @@ function pipe(engine: Engine): [reading: number, writing: number] {
   return [fds[0] ?? -1, fds[1] ?? -1]
 }
 
-/** Returns the events that poll(2) reports for descriptors, each with the requested events. */
 function polled(engine: Engine, ...requests: [fd: number, events: number][]): number[] {
   const array = new Int32Array(requests.flat())
   const ready = engine.poll(array, 0)
@@ -33,9 +32,7 @@ const [x, y, z] = [120, 121, 122]
 const xyz = Uint8Array.of(x, y, z)
 const closed = 1_000_000 // greater than any open descriptor
 
-/**
- * System calls on sockets and pipes, and poll(2). The results are negative numbers of errors, <asm-generic/errno.h>.
- */
+/** System calls on sockets and pipes, and poll(2). Negative results are errors, <asm-generic/errno.h>. */
 export const socketCases: Cases = [
   [
     "socket, EAFNOSUPPORT, ESOCKTNOSUPPORT, EINVAL",
@@ -246,7 +243,6 @@ export const socketCases: Cases = [
   ["poll looks past what is less than a request", (e) => e.poll(Int32Array.of(closed), 0), 0],
 ]
 
-/** The cases that need root. */
 export const privilegedCases: Cases = [
   ["unshare: nothing, and EINVAL for what is not a namespace", (e) => [e.unshare(0), e.unshare(1)], [0, -22]],
   ["setns into the own namespace", (e) => e.setns(e.open("/proc/self/ns/net", 0, 0), 0x40000000), 0],

@@ -4,10 +4,7 @@ import type { Engine } from "./engine.ts"
 const bytesOf = (hex: string) => Uint8Array.from(hex.match(/[0-9a-f]{2}/g) ?? [], (byte) => Number.parseInt(byte, 16))
 const hexOf = (bytes: Uint8Array) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")
 
-/**
- * Malformed and valid UTF-8 and its decoding: Unicode 16, table 3-7 "Well-Formed UTF-8 Byte Sequences", and section 3.9
- * "U+FFFD Substitution of Maximal Subparts".
- */
+/** UTF-8 and its decoding: Unicode 16, table 3-7, and section 3.9 "U+FFFD Substitution of Maximal Subparts". */
 const decodings: readonly (readonly [what: string, hex: string, text: string])[] = [
   ["nothing", "", ""],
   ["ASCII with NUL", "610062", "a\0b"],
@@ -150,10 +147,7 @@ export const textCases: Cases = [
   ],
 ]
 
-/**
- * Returns pseudo-random texts as bytes, the same on each engine: xorshift32 chooses among the bytes that matter to a
- * decoder.
- */
+/** Returns pseudo-random bytes that matter to a decoder, the same on each engine: by xorshift32. */
 export function noise(): Uint8Array[] {
   let state = 2463534242
   const below = (limit: number) => {
@@ -167,7 +161,6 @@ export function noise(): Uint8Array[] {
   return Array.from({ length: 5000 }, (_, index) => Uint8Array.from({ length: below(24) }, () => byte(index % 3)))
 }
 
-/** Returns an engine's results of decoding `noise`. */
 export function decodedNoise(engine: Engine): Json {
   return noise().map((bytes) => engine.decodeUtf8(bytes))
 }

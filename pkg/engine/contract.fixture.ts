@@ -12,7 +12,6 @@ import { engine } from "./mod.ts"
 /** The result of a case: a plain value, so that the results of two back ends can be compared as JSON. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A case of the contract of `Engine`: the action, and its expected result. */
 export interface Case {
   readonly name: string
   readonly run: Run
@@ -22,7 +21,6 @@ export interface Case {
 /** An action that uses only the engine. `at` returns the path of a name in the case's own directory. */
 export type Run = (engine: Engine, at: (name: string) => string) => Json
 
-/** A table of cases: the name, the action, and the expected result of each. */
 export type Cases = readonly (readonly [name: string, run: Run, expected: Json])[]
 
 /** The cases that do not need root. */
@@ -35,7 +33,6 @@ export const cases: readonly Case[] = asCases([
   ...textCases,
 ])
 
-/** The cases that need root. */
 export const rootCases: readonly Case[] = asCases(privilegedCases)
 
 function asCases(table: Cases): Case[] {
@@ -60,9 +57,7 @@ export function attempt(work: () => Json): Json {
   }
 }
 
-/**
- * Runs cases on the current engine and prints the results as JSON. The arguments are `cases DIRECTORY`, `arguments`, …
- */
+/** Runs cases on the current engine and prints the results as JSON: `cases DIRECTORY`, `arguments`, … */
 export function run(): never {
   const [, task = "", ...rest] = engine.arguments()
   const answers = tasks[task]?.(rest)

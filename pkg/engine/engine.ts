@@ -10,7 +10,6 @@
  * `EINVAL`. Arrays named `into` and `bytes` are read or written to their whole length.
  */
 export interface Engine {
-  /** open(2) */
   open(path: string, flags: number, mode: number): number
   close(fd: number): number
   read(fd: number, into: TypedArray): number
@@ -50,10 +49,7 @@ export interface Engine {
   bind(fd: number, address: TypedArray): number
   setsockopt(fd: number, level: number, option: number, value: TypedArray): number
   sendto(fd: number, bytes: TypedArray, flags: number): number
-  /**
-   * recvfrom(2). The first 12 bytes of the sender's address, which are a whole struct sockaddr_nl, are written to
-   * `from`.
-   */
+  /** recvfrom(2). Writes the first 12 bytes of the sender's address, a whole struct sockaddr_nl, to `from`. */
   recvfrom(fd: number, into: TypedArray, flags: number, from: TypedArray): number
   socketpair(family: number, type: number, protocol: number, pair: TypedArray): number
   /** sendmsg(2) of at most eight descriptors by SCM_RIGHTS, without data. */
@@ -73,7 +69,6 @@ export interface Engine {
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number
   inotify_add_watch(fd: number, path: string, mask: number): number
-  /** getrandom(2) */
   getrandom(into: TypedArray, flags: number): number
 
   pipe2(pair: TypedArray, flags: number): number
@@ -115,10 +110,7 @@ export interface Engine {
   decodeLatin1(bytes: Uint8Array): string
   /** Returns the CRC-32 of bytes (IEEE 802.3). */
   crc32(bytes: Uint8Array): number
-  /**
-   * Writes the SHA-256 (FIPS 180-4) of a whole file into `into` as 32 bytes. Reads the file by pread(2). Returns 0, or
-   * the error of a read.
-   */
+  /** Writes the SHA-256 (FIPS 180-4) of a file as 32 bytes. Reads by pread(2). Returns 0, or the error of a read. */
   sha256(fd: number, into: TypedArray): number
   /** Returns the offset of `sought` at or after `from`; -1 if it does not occur. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
@@ -127,31 +119,20 @@ export interface Engine {
   monotonicMs(): number
   /** Frees cycles of references. A long-running process must call it. */
   collectGarbage(): void
-  /**
-   * Runs the jobs of settled promises until none is left. Throws the reason of an unhandled rejection. Only on an
-   * engine that has no event loop of its own.
-   */
+  /** Runs the jobs of settled promises. Throws an unhandled rejection. Only on an engine without an event loop. */
   runJobs?(): void
-  /**
-   * Calls `act` once after `ms` milliseconds, in the engine's own event loop. Returns a function that cancels the call.
-   */
+  /** Calls `act` once after `ms` milliseconds, in the engine's event loop. Returns a function that cancels this. */
   later?(ms: number, act: () => void): () => void
-  /**
-   * Calls `act` for each signal with this number, in the engine's own event loop. Returns a function that ends this.
-   */
+  /** Calls `act` for each such signal, in the engine's own event loop. Returns a function that ends this. */
   onSignal?(signal: number, act: () => void): () => void
   /** Returns the engine's `AbortController`. */
   newStop?(): Stop
-  /**
-   * Starts a program and waits for its end in the engine's own event loop. Only on a back end whose `startProcess`
-   * returns `ENOSYS`.
-   */
+  /** Runs a program to its end in the engine's event loop. Only on a back end whose `startProcess` returns `ENOSYS`. */
   startProgram?(program: ProgramStart): Promise<ProgramEnd & { readonly stopped: boolean }>
   /** Returns the environment as texts "NAME=value", environ(7). */
   environment(): string[]
   /** Returns the command line. It begins with the name by which the program was called. */
   arguments(): string[]
-  /** Ends the process immediately. */
   exit(status: number): never
 }
 
@@ -180,9 +161,7 @@ export interface ProgramStart extends Omit<ProgramRun, "stdin"> {
   readonly stdin: Uint8Array | "inherit" | undefined
   /** Whether the program gets its own session, and is killed together with all processes of the session. */
   readonly ownSession: boolean
-  /**
-   * The time to wait, after the program has ended, for descendants that still hold its streams; no limit if undefined.
-   */
+  /** The time to wait after the program's end for descendants that hold its streams; no limit if undefined. */
   readonly drainMs: number | undefined
   /** Receives each chunk of the stream, which then is not kept. */
   readonly onStdout: ((chunk: Uint8Array) => void) | undefined
@@ -197,10 +176,7 @@ export interface Stop {
   abort(reason?: unknown): void
 }
 
-/**
- * The exit status and output of a program that has ended. `startError` is the number of the error that prevented its
- * start, 0 if it was started.
- */
+/** The outcome of a program that has ended. `startError` is the error that prevented its start, 0 if it was started. */
 export interface ProgramEnd {
   readonly startError: number
   /** The exit code; undefined if a signal ended the program. */
@@ -213,10 +189,7 @@ export interface ProgramEnd {
   readonly stderr: Uint8Array
 }
 
-/**
- * JSON that keeps the digits of numbers: ECMAScript 2026 "JSON.parse source text access", which Node supports since
- * version 22.
- */
+/** JSON that keeps digits: ECMAScript 2026 "JSON.parse source text access", in Node since version 22. */
 export interface ExactJson {
   parse(text: string, reviver?: (key: string, value: unknown, context: { source?: string }) => unknown): unknown
   stringify(value: unknown, replacer?: null, indent?: number): string

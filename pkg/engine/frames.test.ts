@@ -2,7 +2,6 @@ import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { sourceFrames, withFrames } from "./frames.ts"
 
-/** Returns the error that a recursion of this depth throws. */
 function errorOf(depth: number): unknown {
   const deep = (left: number): number => {
     if (left === 0) throw new Error("here")

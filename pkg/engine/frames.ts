@@ -1,9 +1,6 @@
 import { locate } from "#engine"
 
-/**
- * Returns the calls that led to an error, the innermost first: "addVeth pkg/ip/veth.ts:32". Calls outside the suite's
- * sources are left out.
- */
+/** Returns the calls that led to an error, innermost first: "addVeth pkg/ip/veth.ts:32". Only the suite's sources. */
 export function sourceFrames(error: unknown, limit = 4): string[] {
   const frames: string[] = []
   const stack = error instanceof Error ? (error.stack ?? "") : ""

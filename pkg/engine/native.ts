@@ -20,10 +20,7 @@ export function exhaustion(error: unknown): Exhaustion | undefined {
   return error instanceof RangeError && error.message === "Maximum call stack size exceeded" ? "stack" : undefined
 }
 
-/**
- * Returns the source of a position in a bundle: "pkg/ip/veth.ts:32". Line and column are counted from 1. Returns
- * undefined for code without a source.
- */
+/** Returns "pkg/ip/veth.ts:32" for a position in a bundle, counted from 1; undefined for code without a source. */
 export function locate(bundle: string, line: number, column: number): string | undefined {
   return findPosition(host.positions(), bundle, line, column)
 }

@@ -13,10 +13,7 @@ export function forgetEntries(fd: number): void {
   untold.delete(fd)
 }
 
-/**
- * Writes the next entries of an open directory as struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns
- * their length; 0 at the end.
- */
+/** Writes entries as struct linux_dirent64: ino 8, off 8, reclen 2, type 1, name. Returns the length; 0 at the end. */
 export function readEntries(fd: number, into: Uint8Array): number {
   fs.fstatSync(fd) // throws EBADF for an invalid descriptor
   const entries = untold.get(fd) ?? entriesOf(`/proc/self/fd/${fd}/`)
@@ -31,10 +28,7 @@ export function readEntries(fd: number, into: Uint8Array): number {
   return length
 }
 
-/**
- * Returns all entries of a directory. Their type is DT_UNKNOWN, as on some file systems, because Bun cannot return
- * names as bytes together with types.
- */
+/** Returns a directory's entries with type DT_UNKNOWN: Bun cannot return names as bytes together with types. */
 function entriesOf(path: string): Uint8Array[] {
   const names: Uint8Array[] = fs.readdirSync(path, { encoding: "buffer" })
   return [Buffer.from("."), Buffer.from(".."), ...names].map(encoded)

@@ -112,7 +112,6 @@ const served: { readonly [name in CallName]?: (...values: never[]) => number | u
   kill: (pid: number, signal: number) => void process.kill(pid, signal),
 }
 
-/** The names of the calls that this back end implements. */
 export const servedCalls = Object.keys(served) as CallName[]
 
 const unserved = () => -ENOSYS

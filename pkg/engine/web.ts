@@ -5,7 +5,6 @@ import type { Engine } from "./engine.ts"
 
 /** The part of the engine interface that Bun and Node share: text, the clock, the environment. */
 
-/** Decodes UTF-8 like `Engine.decodeUtf8`. */
 const decode = (bytes: Uint8Array) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes)
 
 /** Returns the texts in a file of proc(5) in which each text ends with a NUL. */
@@ -19,7 +18,6 @@ export function textsOf(file: string): string[] {
   return texts
 }
 
-/** The part of the engine interface for text and the clock. */
 export const textEngine: Pick<
   Engine,
   "encodeUtf8" | "decodeUtf8" | "decodeLatin1" | "crc32" | "findBytes" | "monotonicMs"
@@ -51,16 +49,12 @@ const crcTable = Int32Array.from({ length: 256 }, (_, byte) => {
   return crc
 })
 
-/**
- * The environment as the process received it. process.env drops duplicates, and on Bun includes the content of an .env
- * file in the working directory.
- */
+/** The environment as received. process.env drops duplicates, and on Bun includes an .env file's content. */
 export const environment = () => textsOf("/proc/self/environ")
 
 /** The longest time for setTimeout, 24 days. With a longer time, setTimeout calls the function immediately. */
 export const LONGEST_MS = 2 ** 31 - 1
 
-/** The part of the engine interface for the engine's own event loop. */
 export const loopEngine: Pick<Engine, "later" | "onSignal" | "newStop"> = {
   later(ms, act) {
     const timer = setTimeout(act, Math.min(ms, LONGEST_MS))

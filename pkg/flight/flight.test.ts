@@ -22,7 +22,6 @@ const line: FlightLine = { time: "2026-01-02T03:04:05.678Z", plugin: "bridge", v
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** A flight recorder's file in a temporary directory. */
 class Ring implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "cni-flight-"))
   readonly path = join(this.#directory, "ring")

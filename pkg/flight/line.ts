@@ -7,7 +7,6 @@ export interface FlightTrace {
   readonly id: string
   /** The ID of this call's span: 16 hex digits. */
   readonly span: string
-  /** The ID of the caller's span. */
   readonly parent: string
 }
 
@@ -26,11 +25,9 @@ export interface FlightLine {
   /** The milliseconds of each stage: "input", "plugin", and "ipam", which is a part of "plugin". */
   readonly stages?: Readonly<Record<string, number>> | undefined
   readonly exitCode: number
-  /** The addresses in ADD's result. */
   readonly ips?: readonly string[] | undefined
   /** The changes of the host, as `Undo` describes them. */
   readonly changes?: readonly string[] | undefined
-  /** The code of the error object. */
   readonly code?: number | undefined
   readonly error?: string | undefined
   readonly trace?: FlightTrace | undefined
@@ -101,10 +98,7 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
-/**
- * Decodes a slot to a line and its number. Returns undefined for an empty slot, and for a partly overwritten slot,
- * whose checksum differs.
- */
+/** Decodes a slot. Returns undefined for an empty one, and for a partly overwritten one, whose checksum differs. */
 export function readSlot(slot: Uint8Array): { sequence: number; line: FlightLine } | undefined {
   const [, sum, json = ""] = /^([0-9a-f]{8}) (\{"s.*\}) *\n$/s.exec(decodeUtf8(slot)) ?? []
   if (sum === undefined || checksum(slot.slice()) !== Number.parseInt(sum, 16)) return undefined

@@ -15,7 +15,6 @@ const MAGIC = "cni-flight-recorder 1"
 /** The size of the used part of the head: the magic, a blank, 12 digits. */
 export const HEAD_BYTES = MAGIC.length + 13
 
-/** Returns the head of a file, with the number of the next line. */
 export function encodeHead(next: number): Uint8Array {
   return encodeUtf8(`${MAGIC} ${String(next).padStart(12, "0")}`)
 }
@@ -46,10 +45,7 @@ export interface Numbered {
   readonly line: FlightLine
 }
 
-/**
- * Returns the lines of a file, oldest first, or `undefined` if the bytes are not a flight recorder's file. Omits a slot
- * that is being written.
- */
+/** Returns the lines, oldest first, without one being written; `undefined` for another file's bytes. */
 export function readRing(bytes: Uint8Array): Numbered[] | undefined {
   if (readHead(bytes) === undefined) return undefined
   const found: Numbered[] = []

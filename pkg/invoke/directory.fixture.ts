@@ -3,11 +3,9 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { FileDescriptor, Open, readAt } from "../libc/mod.ts"
 
-/** A temporary directory for the plugins of a test. It is removed at the end of the scope. */
 export class PluginDirectory implements Disposable {
   readonly path = mkdtempSync(join(tmpdir(), "cni-invoke-test-"))
 
-  /** Writes a plugin as a shell script, which is executable by default. Returns its path. */
   script(name: string, body: string, mode = 0o755): string {
     const path = join(this.path, name)
     mkdirSync(dirname(path), { recursive: true })
@@ -33,7 +31,6 @@ export function writePluginOfBuild(path: string, plugin: string, program?: strin
   writeFileSync(path, elf(buildNote(ownBuild(program)), nameNote(plugin)), { mode: 0o755 })
 }
 
-/** Returns the build ID of a program, by default that of this test's program. */
 export function ownBuild(program = "/proc/self/exe"): Buffer {
   using file = FileDescriptor.open(program, Open.ReadOnly)
   const bytes = Buffer.alloc(4096)
@@ -42,10 +39,8 @@ export function ownBuild(program = "/proc/self/exe"): Buffer {
   return bytes.subarray(id, id + bytes.readUInt32LE(id - 12))
 }
 
-/** The note with a build's ID, as a linker writes it. */
 export const buildNote = (id: Uint8Array) => note("GNU", 3, id)
 
-/** The note with a plugin's name, as our build writes it. */
 export const nameNote = (name: string) => note("CNI", 1, Buffer.from(name.padEnd(16, "\0")))
 
 /** Returns a note, elf(5): the lengths of owner and content, the type, and both texts. */

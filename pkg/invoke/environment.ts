@@ -37,10 +37,7 @@ export function pluginEnvironment(own: Environment, variables: CniVariables, tra
   }
 }
 
-/**
- * Formats pairs as `CNI_ARGS`: "KEY1=VALUE1;KEY2=VALUE2". The format has no escapes, so a key or value with ";" or "="
- * throws code 4.
- */
+/** Formats pairs as "KEY1=VALUE1;KEY2=VALUE2". There are no escapes: ";" or "=" in a key or value throws code 4. */
 export function formatCniArgs(pairs: readonly (readonly [key: string, value: string])[]): string {
   for (const [key, value] of pairs) {
     if (key !== "" && !/[;=\0]/.test(key + value)) continue
@@ -52,10 +49,7 @@ export function formatCniArgs(pairs: readonly (readonly [key: string, value: str
   return pairs.map(([key, value]) => `${key}=${value}`).join(";")
 }
 
-/**
- * Reports whether a text is a valid traceparent: version, trace ID, span ID, flags. An ID of zeros means that there is
- * no span.
- */
+/** Checks a traceparent: version, trace ID, span ID, flags. An ID of zeros means that there is no span. */
 function isTraceparent(text: string): boolean {
   return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
 }

@@ -85,10 +85,7 @@ function runOnce({ path, args = [], env, stdin, timeoutMs }: Execution): Ended {
   return { ...output, cause: `exit status ${exitCode}` }
 }
 
-/**
- * Returns the reason why a file could not be started. The words are Go's, because callers compare them: "fork/exec
- * PATH: permission denied".
- */
+/** Returns why a file could not be started, in Go's words, which callers compare: "fork/exec PATH: …". */
 function startFailure(path: string, error: unknown): string {
   const reason = isErrno(error) ? startReasons[error.errno] : undefined
   return `fork/exec ${path}: ${reason ?? messageOf(error)}`

@@ -41,18 +41,13 @@ export function validatePluginName(type: string, key = "type"): void {
   }
 }
 
-/**
- * Returns the path of a plugin in a directory. This is the only place where a `type` becomes a path. Throws code 7 for
- * an invalid name.
- */
+/** Returns a plugin's path, the only place where a `type` becomes a path. Throws code 7 for an invalid name. */
 export function pluginPath(directory: string, type: string): string {
   validatePluginName(type)
   return `${directory}${directory.endsWith("/") ? "" : "/"}${type}`
 }
 
-/**
- * The error if no directory of `CNI_PATH` has the plugin. With a `cause`, one of the directories could not be searched.
- */
+/** The error if no directory of `CNI_PATH` has the plugin. With a `cause`, a directory could not be searched. */
 export class PluginNotFound extends CniError {
   constructor(message: string, key: string, cause?: SyscallError) {
     const advice = cause?.message ?? "install the plugin there, or add its directory to CNI_PATH"
@@ -60,10 +55,7 @@ export class PluginNotFound extends CniError {
   }
 }
 
-/**
- * Returns the first file of this name in the directories. `hidden` receives the errors of directories that could not be
- * searched.
- */
+/** Returns the first file of this name. `hidden` receives the errors of directories that could not be searched. */
 function firstFile(
   directories: readonly string[],
   name: string,
@@ -106,18 +98,12 @@ export function builtinOf({ plugin, build }: Stamp, builtins: Builtins): Builtin
   return builtin && build !== undefined && build === stampOf("/proc/self/exe").build ? builtin : undefined
 }
 
-/**
- * Returns the name of the plugin of this suite in an executable, which may have any file name. Returns undefined for
- * any other file.
- */
+/** Returns the name of this suite's plugin in an executable with any file name; undefined for any other file. */
 export function findPluginName(path: string): string | undefined {
   return stampOf(path).plugin
 }
 
-/**
- * The notes that a build writes into each executable: the build's ID, which all files of one build share, and the
- * plugin's name.
- */
+/** The notes that a build writes into executables: the build's ID, the same in all its files, and the plugin's name. */
 export interface Stamp {
   readonly build?: string | undefined
   readonly plugin?: string | undefined
@@ -127,10 +113,7 @@ const headersLength = 4096
 const longestNotes = 4096
 const PT_NOTE = 4
 
-/**
- * Reads the stamp from the notes of an ELF file, elf(5), as `readelf --notes` shows them. Returns an empty stamp for
- * any other file.
- */
+/** Reads the notes of an ELF file, elf(5), like `readelf --notes`. Returns an empty stamp for any other file. */
 export function stampOf(path: string): Stamp {
   try {
     using file = FileDescriptor.open(path, Open.ReadOnly)
@@ -172,10 +155,7 @@ function stampIn(notes: Uint8Array): Stamp {
   return stamp
 }
 
-/**
- * The size of a note's header. It has three words: the length of the owner's name, the length of the content, and the
- * type.
- */
+/** The size of a note's header: three words for the owner's length, the content's length, and the type. */
 const NOTE_HEADER = 12
 
 const padded = (length: number) => (length + 3) & ~3

@@ -17,10 +17,7 @@ export function mismatch(what: string, expected: string, found: string): CniErro
   return new CniError(Code.Internal, `Check of ${what} failed: expected ${expected}, found ${found}`)
 }
 
-/**
- * Checks that a link has all of these addresses, with their prefix lengths. Throws `CniError` for the first missing
- * one.
- */
+/** Checks that a link has these addresses, with their prefix lengths. Throws `CniError` for the first missing one. */
 export function checkAddresses(route: NetlinkSocket, link: Link, addresses: readonly Cidr[]): void {
   const found = listAddresses(route, link)
   for (const wanted of addresses) {
@@ -30,10 +27,7 @@ export function checkAddresses(route: NetlinkSocket, link: Link, addresses: read
   }
 }
 
-/**
- * Checks that the routes of a result are in their tables, in the way of `checkRouteSpecs`. Throws `CniError` for the
- * first missing one.
- */
+/** Checks a result's routes in their tables, like `checkRouteSpecs`. Throws `CniError` for the first missing one. */
 export function checkRoutes(route: NetlinkSocket, link: Link, result: Pick<Result, "ips" | "routes">): void {
   checkRouteSpecs(route, planRoutes(result, link))
 }

@@ -44,10 +44,7 @@ describe("an interface that nothing is to be waited for", () => {
     dns: {},
   }
 
-  /**
-   * Configures a link on a kernel that refuses requests of these types. Returns the kernel with the requests, and the
-   * error.
-   */
+  /** Configures a link on a kernel that refuses these types of requests. Returns the kernel, and the error. */
   function configure(...refused: number[]) {
     const kernel = new ScriptedKernel((request) => {
       const errno = refused.includes(request.type) ? 95 : 0 // EOPNOTSUPP

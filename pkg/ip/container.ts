@@ -27,17 +27,12 @@ const IPV6_MIN_MTU = 1280
 /** A container's interface that is being configured. */
 export interface ContainerLink {
   sandbox: Netns
-  /** A socket in the namespace `sandbox`. */
   inside: NetlinkSocket
   link: Link
 }
 
-/** Options for bringing up a container's interface. */
 export interface BringUp {
-  /**
-   * Whether to wait until the kernel has verified that no other host has the IPv6 addresses. Without detection, the
-   * addresses are usable immediately.
-   */
+  /** Whether to wait until the kernel has found no other host with the IPv6 addresses. Otherwise detection is off. */
   detectDuplicates?: boolean
   /**
    * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored when the result has IPv6
@@ -62,8 +57,7 @@ export function configureLink(
     hasIpv6 && detectDuplicates ? sandbox.run(() => RouteSocket.subscribe(RouteGroup.Ipv6Address)) : undefined
   sandbox.run(() => {
     setAcceptRa(link.name, acceptRa ?? (hasIpv6 ? false : undefined))
-    // If the result has no addresses, the program that adds addresses later is responsible for duplicate address
-    // detection.
+    // Without addresses in the result, the program that adds some later is responsible for duplicate address detection.
     if (addresses.length > 0) setInterfaceSysctls(link.name, { hasIpv6, detectDuplicates })
   })
   const steps: Step[] = [

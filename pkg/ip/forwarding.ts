@@ -70,10 +70,7 @@ export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")
 }
 
-/**
- * Throws `CniError` if a link still accepts router advertisements, which means that its setting could not be read or
- * written.
- */
+/** Throws `CniError` if a link still accepts router advertisements: its setting could not be read or written. */
 export function requireNoRouterAdvertisements(link: Link): void {
   if (!acceptsRa(link)) return
   throw new CniError(Code.Internal, `Cannot refuse router advertisements at "${link.name}"`, {

@@ -47,10 +47,7 @@ function hopsBy(link: Ifindex, { nextHops, ...route }: ListedRoute): ListedRoute
   return hops.map(({ gateway }) => ({ ...route, ...(gateway ? { gateway } : {}), index: link }))
 }
 
-/**
- * Sorts routes into an order that the kernel accepts: first the routes without a gateway, which make the gateways
- * reachable.
- */
+/** Sorts routes into an order that the kernel accepts: first those without a gateway, which make gateways reachable. */
 export function gatewaysLast<R extends RouteSpec>(routes: readonly R[]): R[] {
   const isByGateway = ({ gateway, nextHops }: R) => gateway !== undefined || nextHops !== undefined
   return [...routes.filter((route) => !isByGateway(route)), ...routes.filter(isByGateway)]

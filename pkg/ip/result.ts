@@ -18,10 +18,7 @@ export interface ResultAddress extends Cidr {
   gateway?: Uint8Array
 }
 
-/**
- * Returns the addresses of a result and their gateways as bytes. Their texts have been checked when the result was
- * read.
- */
+/** Returns a result's addresses and gateways as bytes. The texts were checked when the result was read. */
 export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
   const addresses: ResultAddress[] = []
   for (const { address, gateway } of result.ips) {
@@ -31,15 +28,11 @@ export function addressesOf(result: Pick<Result, "ips">): ResultAddress[] {
   return addresses
 }
 
-/** Returns the destination of a route as bytes. */
 function destinationOf(route: Route): Cidr {
   return required(parseCidr(route.dst), route.dst)
 }
 
-/**
- * Returns the bytes of a gateway. Returns `undefined` if there is none, and for the unspecified address, with which
- * some plugins mean "no gateway".
- */
+/** Returns a gateway's bytes; `undefined` for none, also if written as the unspecified address, as by some plugins. */
 export function gatewayOf(text: string | undefined): Uint8Array | undefined {
   const gateway = text === undefined ? undefined : required(parseIp(text), text)
   return gateway && sameBytes(gateway, new Uint8Array(gateway.length)) ? undefined : gateway
@@ -70,10 +63,7 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
   return specs
 }
 
-/**
- * Returns the gateway for a route that names none; undefined if its scope is link. The gateway "0.0.0.0" or "::"
- * explicitly means no gateway.
- */
+/** Returns a route's implied gateway; undefined if its scope is link. "0.0.0.0" or "::" means no gateway. */
 function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): Uint8Array | undefined {
   if (route.gw !== undefined || (route.scope ?? 0) >= RouteScope.Link) return undefined
   return gateways.find((gateway) => familyOf(gateway) === family)

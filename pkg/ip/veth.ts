@@ -14,7 +14,6 @@ export const VETH_QUEUES = 1
 
 /** A veth pair to create, with one end on the host and one in a container. */
 export interface VethPair {
-  /** The namespace of the container's end. */
   sandbox: Netns
   ifName: string
   mtu?: number | undefined
@@ -26,10 +25,7 @@ export interface VethPair {
   alias: string
 }
 
-/**
- * Returns a random name for the host's end: "veth" and 8 hex digits. The Go plugins use the same form, which other
- * programs recognize.
- */
+/** Returns a random name: "veth" and 8 hex digits. Other programs recognize this form of the Go plugins. */
 export function randomVethName(): string {
   return `veth${randomHex(4)}`
 }

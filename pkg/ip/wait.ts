@@ -43,10 +43,7 @@ export function isOperational(link: Link): boolean {
   return state === OperState.Up || (state === OperState.Unknown && (link.flags & 1) !== 0)
 }
 
-/**
- * The time that the Go plugins wait for a pair whose ends are both up. The kernel may make the pair operational a
- * little later.
- */
+/** The Go plugins' wait for a pair with both ends up, which the kernel may make operational a little later. */
 const CARRIER_DEADLINE_MS = 2550
 
 /**

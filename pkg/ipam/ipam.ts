@@ -54,10 +54,7 @@ function callOf(verb: "check" | "del" | "status" | "gc") {
   }
 }
 
-/**
- * Reports whether the IPAM plugin uses the container's interface. DHCP sends packets through it, so the interface must
- * exist before ADD and until after DEL.
- */
+/** Reports whether the IPAM plugin uses the interface: DHCP needs it before ADD and until after DEL. */
 function usesInterface(type: string | undefined): boolean {
   return type === "dhcp"
 }

@@ -9,10 +9,7 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-/**
- * The files that list the tables of iptables-legacy in the thread's namespace. A table exists only once a program has
- * used it.
- */
+/** The files that list the tables of iptables-legacy in the thread's namespace. Only used tables exist. */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",
@@ -92,7 +89,6 @@ export function isTableInUse(
   return filter?.hasTable(table) || FAMILIES.some((family) => hasLegacyTable(family, table, lists))
 }
 
-/** Reports whether the namespace has this legacy table, which may contain rules. */
 function hasLegacyTable(family: Family, table: TableName, lists: Lists): boolean {
   // The file is missing on a kernel without legacy tables.
   const names = unlessErrno(() => readTextFile(lists[family]), "ENOENT", "EACCES", "EPERM")

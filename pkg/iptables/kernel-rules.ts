@@ -118,10 +118,7 @@ function isKnown<N extends Expression["name"]>(found: Expression | UnknownExpres
   return found.name === name && !(found.data instanceof Uint8Array)
 }
 
-/**
- * The address or interface in the register that the next comparison reads: its option, and the number of bits to
- * compare.
- */
+/** The address or interface that the next comparison reads: its option, and the number of bits to compare. */
 interface Loaded {
   option: string | undefined
   bits: number

@@ -9,7 +9,6 @@ import { chain, rule } from "./save-restore.ts"
 const jump = { chain: "FORWARD", words: ["-m", "comment", "--comment", "why", "-j", "X"] }
 const marked = { chain: "X", words: ["-m", "mark", "--mark", "0x1000/0x1000", "-j", "ACCEPT"] }
 
-/** Returns the encoded expressions of a rule in hexadecimal. */
 function sent(one: typeof jump): string {
   const table = { family: "ip", name: "filter" } as const
   const requests: Request[] = []

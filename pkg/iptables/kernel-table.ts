@@ -34,10 +34,7 @@ const BASES: Readonly<Record<string, Chain["base"]>> = {
   "filter FORWARD": { type: "filter", hook: "forward", priority: 0, policy: "accept" },
 }
 
-/**
- * Returns all chains and rules of a table of `iptables-nft`, as `iptables-save` prints them. Returns empty lists if the
- * table does not exist.
- */
+/** Returns a table of `iptables-nft`, as `iptables-save` prints it. Returns empty lists if it does not exist. */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
   const rules = listRules(socket, { table })
@@ -127,10 +124,7 @@ function isEmptyAfter(
   )
 }
 
-/**
- * Returns the statements with which `iptables-nft` would encode a rule. Throws `RangeError` for words that this
- * function cannot encode.
- */
+/** Returns `iptables-nft`'s statements for a rule. Throws `RangeError` for words that it cannot encode. */
 export function statementsOf(rule: Rule): Statement[] {
   const statements: Statement[] = []
   let target: string | undefined
@@ -153,10 +147,7 @@ export function statementsOf(rule: Rule): Statement[] {
   return [...statements, counter, verdict(target === "ACCEPT" ? "accept" : { jump: target })]
 }
 
-/**
- * Returns struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: the value and the mask of "0x1000/0x1000", and the
- * inversion, which is 0.
- */
+/** Returns struct xt_mark_mtinfo1, <linux/netfilter/xt_mark.h>: value and mask of "0x1000/0x1000", inversion 0. */
 function markInfo(text: string): Uint8Array {
   const [value, mask] = text.split("/").map(Number)
   return concat([u32.encode(value ?? 0), u32.encode(mask ?? 0xffffffff), new Uint8Array(8)])

@@ -8,13 +8,11 @@ import { chooseVariant, findPrograms, isLegacyDefault, type Programs, requirePro
 import { changeTable, readTable, restoreTable } from "./run.ts"
 import { chain, rule } from "./save-restore.ts"
 
-/** Creates a directory that is deleted at the end of its scope. */
 function directory(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true }) }
 }
 
-/** Writes a shell script into a directory. */
 function script(path: string, name: string, text: string): string {
   const file = join(path, name)
   writeFileSync(file, `#!/bin/sh\n${text}\n`)

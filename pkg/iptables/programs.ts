@@ -6,12 +6,9 @@ import { AF_INET, AF_INET6, CniError, Code, type Family } from "../types/mod.ts"
 /** The directories in which distributions install the programs. A plugin ignores the PATH of its caller. */
 const DIRECTORIES = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/local/sbin"] as const
 
-/** The names of the programs by address family. */
 const NAMES = { [AF_INET]: "iptables", [AF_INET6]: "ip6tables" } as const
 
-/**
- * "default" is the program that the administrator has chosen as `iptables`; "legacy" is the program for legacy tables.
- */
+/** "default" is the program that the administrator chose as `iptables`; "legacy" is that for legacy tables. */
 export type Variant = "default" | "legacy"
 
 /** The absolute paths of the programs that read and write the rules of one address family. */
@@ -67,10 +64,7 @@ export function requirePrograms(
   })
 }
 
-/**
- * Returns the path of a program in the directories in which distributions install programs, like `which`; undefined if
- * it does not exist.
- */
+/** Returns the path of a program in the distributions' directories, like `which`; undefined if it does not exist. */
 export function findProgram(name: string, directories: readonly string[] = DIRECTORIES): string | undefined {
   return directories.map((directory) => `${directory}/${name}`).find(isFile)
 }

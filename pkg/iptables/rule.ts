@@ -35,9 +35,7 @@ export function commentOf(rule: Rule): string | undefined {
   return wordAfter(rule, "--comment")
 }
 
-/**
- * Returns the source address of a rule, "10.1.0.2/32"; `undefined` if the rule compares no source, or a negated one.
- */
+/** Returns a rule's source address, "10.1.0.2/32"; `undefined` if the rule compares no source, or a negated one. */
 export function sourceOf(rule: Rule): string | undefined {
   return wordAfter(rule, "-s")
 }
@@ -115,10 +113,7 @@ export function chainName(prefix: string, { network, containerId }: { network: s
   return (prefix + hash).slice(0, CHAIN_NAME_LENGTH)
 }
 
-/**
- * Returns `prefix` and the comment that the Go plugins give to a container's rules, `name: "NET" id: "CID"`. It is
- * truncated if it is too long.
- */
+/** Returns `prefix` and the Go plugins' comment, `name: "NET" id: "CID"`, truncated if it is too long. */
 export function containerComment(owner: { network: string; containerId: string }, prefix = ""): string {
   const comment = `${networkComment(owner.network, prefix)}${JSON.stringify(owner.containerId)}`
   return comment.length <= COMMENT_LENGTH ? comment : `${comment.slice(0, COMMENT_LENGTH - 3)}...`

@@ -8,7 +8,6 @@ import type { Programs } from "./programs.ts"
 import { readTable, refusal, restoreTable } from "./run.ts"
 import { chain } from "./save-restore.ts"
 
-/** Returns the error of `restoreTable` if the program is this shell script. */
 function refusalBy(script: string): CniError {
   const directory = mkdtempSync(join(tmpdir(), "cni-iptables-"))
   const program = join(directory, "iptables-restore")

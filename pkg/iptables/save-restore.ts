@@ -20,10 +20,7 @@ export const rule = {
   remove: (rule: Rule): Change => ({ verb: "remove", rule }),
 }
 
-/**
- * Returns a removal as changes. Rules are removed before chains, because a chain cannot be deleted while a rule jumps
- * to it.
- */
+/** Returns a removal as changes: rules before chains, because a rule that jumps to a chain prevents its deletion. */
 export function removalChanges({ rules, chains }: Removal): Change[] {
   return [...rules.map(rule.remove), ...chains.map(chain.delete)]
 }

@@ -47,7 +47,6 @@ export class Child implements Disposable {
     return this.hasEnded ? NO_FD : this.#descriptor.fd
   }
 
-  /** Waits for the end of the process and collects its status. */
   reap(): void {
     check("wait4", "", () => engine.wait4(this.pid, this.#status, 0))
     this.hasEnded = true
@@ -60,10 +59,7 @@ export class Child implements Disposable {
     engine.wait4(this.pid, this.#status, 0)
   }
 
-  /**
-   * Kills the process; with `ownSession`, all processes of its session. The ID of a process that has been reaped may
-   * already identify another process.
-   */
+  /** Kills the process, with `ownSession` its whole session. The ID of a reaped process may already be another's. */
   kill(): void {
     if (this.hasEnded && !this.#ownSession) return
     engine.kill(this.#ownSession ? -this.pid : this.pid, SIGKILL)

@@ -30,10 +30,7 @@ export function processorShare(): number {
   }
 }
 
-/**
- * Returns the share from the text of `schedstat`: the nanoseconds that a thread ran, the nanoseconds that it waited,
- * and the number of its turns; proc(5).
- */
+/** Returns the share from `schedstat`: nanoseconds that a thread ran, nanoseconds that it waited, turns; proc(5). */
 export function shareOf(schedstat: string): number {
   const [ran = 0, waited = 0] = schedstat.split(" ").map(Number)
   return ran > 0 && waited >= 0 ? ran / (ran + waited) : 1
@@ -52,10 +49,7 @@ export class BootTimer extends FileDescriptor {
     super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)
   }
 
-  /**
-   * Sets the time from which the descriptor is readable; with undefined, it never becomes readable. Throws
-   * `SyscallError`.
-   */
+  /** Sets the time from which the descriptor is readable; never with undefined. Throws `SyscallError`. */
   set(at: number | undefined): void {
     if (at === this.#at && (at === undefined || at > bootMs())) return
     const ns = at === undefined ? 0n : BigInt(Math.max(1, Math.ceil(at))) * NS_PER_MS // 0 disarms the timer

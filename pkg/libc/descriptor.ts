@@ -20,10 +20,7 @@ export const Open = {
 /** <linux/fcntl.h> */
 const F_DUPFD_CLOEXEC = 1030
 
-/**
- * Flags for every open(2). Without O_NONBLOCK, opening a FIFO in place of a file would block until another process
- * opens its other end.
- */
+/** Flags for every open(2). Without O_NONBLOCK, opening a FIFO would block until another process opens it. */
 const ALWAYS = Open.CloseOnExec | Open.NonBlocking
 
 /** Opens a file close-on-exec and without blocking on a FIFO, like open(2). Throws `SyscallError`. */
@@ -31,10 +28,7 @@ export function open(path: string, flags: number, mode = 0): Fd {
   return check("open", { path }, () => engine.open(path, flags | ALWAYS, mode)) as Fd
 }
 
-/**
- * Opens an existing file for reading and writing. Returns undefined if it does not exist or is not writable. Never
- * throws.
- */
+/** Opens a file for reading and writing. Returns undefined if it does not exist or is not writable. Never throws. */
 export function findFileForWriting(path: string): Fd | undefined {
   const fd = engine.open(path, Open.ReadWrite | ALWAYS, 0)
   return fd < 0 ? undefined : (fd as Fd)
@@ -90,10 +84,7 @@ export function prepared<R extends Disposable>(resource: R, prepare: (resource: 
   }
 }
 
-/**
- * Reads up to `into.length` bytes and returns their number; 0 means the end of the file. Throws `SyscallError`, also
- * for `EAGAIN`.
- */
+/** Reads at most `into.length` bytes and returns their number, 0 at the end. Throws `SyscallError`, also `EAGAIN`. */
 export function read(fd: Fd, into: Uint8Array): number {
   return check("read", { fd }, () => engine.read(fd, into))
 }
@@ -108,10 +99,7 @@ export function writeAll(fd: Fd, bytes: Uint8Array): void {
   for (let done = 0; done < bytes.length; ) done += write(fd, bytes.subarray(done))
 }
 
-/**
- * Calls ioctl(2) for a request whose argument is a number, or that has none; `name` is the request's name. Throws
- * `SyscallError`.
- */
+/** Calls ioctl(2) for the request `name`, whose argument is a number, or that has none. Throws `SyscallError`. */
 export function ioctl(fd: Fd, name: string, request: number, value = 0): number {
   return check("ioctl", name, () => engine.ioctl(fd, request, value))
 }
@@ -123,10 +111,7 @@ export function ioctlIfreq(fd: Fd, name: string, request: number, ifreq: Uint8Ar
 
 export const Poll = { In: 1, Out: 4 } as const
 
-/**
- * Waits until the descriptor is ready for one of `events`, or broken. Returns false if neither happens within
- * `timeoutMs`.
- */
+/** Waits until the descriptor is ready for one of `events`, or broken. Returns false after `timeoutMs`. */
 export function poll(fd: Fd, events: number, timeoutMs: number): boolean {
   const request = new Int32Array([fd, events]) // struct pollfd { int fd; short events, revents; }
   const deadline = monotonicMs() + timeoutMs

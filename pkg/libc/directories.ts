@@ -11,10 +11,7 @@ export function removeDirectory(path: string): void {
   check("rmdir", { path }, () => engine.rmdir(path))
 }
 
-/**
- * Removes a directory if it is empty. Returns true if it no longer exists. Never throws, because an exception would be
- * expensive.
- */
+/** Removes an empty directory. Returns true if it no longer exists. Never throws: exceptions are expensive. */
 export function tryRemoveDirectory(path: string): boolean {
   const answer = engine.rmdir(path)
   return answer === 0 || answer === -ENOENT
@@ -40,10 +37,7 @@ export function makeDirectories(path: string, mode = 0o755): void {
   }
 }
 
-/**
- * Creates a directory whose name is `prefix` and random digits, with mode 0700, like `mktemp -d`. Returns its path.
- * Throws `SyscallError`.
- */
+/** Creates a directory named `prefix` and random digits, mode 0700, like `mktemp -d`. Throws `SyscallError`. */
 export function makeTemporaryDirectory(prefix: string): string {
   const path = `${prefix}${randomHex(4)}`
   makeDirectory(path, 0o700)

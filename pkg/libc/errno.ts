@@ -18,10 +18,7 @@ export class SyscallError extends Error {
   }
 }
 
-/**
- * Reports whether a thrown value is an error of a system call or of netlink whose errno is one of `names`. Without
- * names, any errno counts.
- */
+/** Reports whether a value is a system call's or netlink's error with an errno in `names`, or any if there are none. */
 export function isErrno(error: unknown, ...names: ErrnoName[]): error is Error & { errno: string } {
   if (!(error instanceof Error && "errno" in error)) return false
   return names.length === 0 || names.some((name) => name === error.errno)
@@ -48,10 +45,7 @@ export function isShortage(error: unknown): boolean {
   )
 }
 
-/**
- * Calls `act` and returns its result. Returns undefined if `act` throws an error with one of these names, for example
- * because the change is already made.
- */
+/** Calls `act` and returns its result; undefined if it throws one of these errors, as for a change already made. */
 export function unlessErrno<T>(act: () => T, ...names: ErrnoName[]): T | undefined {
   try {
     return act()
@@ -79,10 +73,7 @@ export function check(call: string, object: CallObject, attempt: () => number): 
   return answer
 }
 
-/**
- * Like `check`, but returns undefined for `ENOENT`: for objects that are often missing, because an exception would be
- * expensive.
- */
+/** Like `check`, but returns undefined for `ENOENT`: objects are often missing, and exceptions expensive. */
 export function find(call: string, object: CallObject, attempt: () => number): number | undefined {
   let answer = attempt()
   while (answer === -EINTR) answer = attempt()
@@ -231,9 +222,7 @@ const errors = [
   ["EHWPOISON", "Memory page has hardware error"],
 ] as const
 
-/**
- * An errno for use inside the kernel, and therefore not in the table. Netlink and some sockets return it nevertheless.
- */
+/** An errno inside the kernel, so not in the table. Netlink and some sockets return it nevertheless. */
 const ENOTSUPP = 524
 
 /** The name of an errno, as in <errno.h>. */

@@ -49,12 +49,10 @@ beforeAll(() => {
 afterAll(() => rmSync(directory, { recursive: true }))
 
 let paths = 0
-/** Returns a path that does not exist. */
 function fresh(): string {
   return join(directory, `f${paths++}`)
 }
 
-/** Creates a file with this content and returns its path. */
 function file(content: string | Uint8Array): string {
   const path = fresh()
   writeFileSync(path, content)

@@ -6,10 +6,7 @@ import { isDirectory, isRegularFile, statOpen } from "./stat.ts"
 
 const UTIME_OMIT = 0x3ffffffen
 
-/**
- * Returns the content of a file. Throws `SyscallError`: `EFBIG` for a file longer than `limit` bytes, `EINVAL` for a
- * FIFO, a socket or a device.
- */
+/** Returns a file's content. Throws `SyscallError`: `EFBIG` beyond `limit` bytes, `EINVAL` for FIFO, socket, device. */
 export function readFile(path: string, limit = 16 << 20): Uint8Array {
   using file = FileDescriptor.open(path, Open.ReadOnly)
   return readAll(file, path, limit)
@@ -68,9 +65,7 @@ export function writeExisting(path: string, text: string): void {
   writeAll(file.fd, encodeUtf8(text))
 }
 
-/**
- * Creates a file with this content, without fsync. Throws `EEXIST` if the path exists. Leaves no file when it throws.
- */
+/** Creates a file, without fsync. Throws `EEXIST` if the path exists. Leaves no file when it throws. */
 export function createFile(path: string, bytes: Uint8Array, mode = 0o600): void {
   using file = FileDescriptor.open(path, Open.WriteOnly | Open.Create | Open.Exclusive, mode)
   try {

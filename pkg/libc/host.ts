@@ -17,10 +17,7 @@ export function executablePath(): string {
   return readlink("/proc/self/exe").replace(/ \(deleted\)$/, "")
 }
 
-/**
- * Returns the command that runs this program again; the caller appends arguments. For a script, the command includes
- * the engine.
- */
+/** Returns the command that runs this program again, without arguments; for a script with the engine. */
 export function ownCommand(): string[] {
   const texts = readTextFile("/proc/self/cmdline").split("\0").slice(0, -1)
   return [executablePath(), ...texts.slice(1, texts.length - programArguments().length)]
@@ -37,10 +34,7 @@ export function kernelVersion(): { release: string; version: string } {
   return { release: read("osrelease"), version: read("version") }
 }
 
-/**
- * Returns the architecture for which this program was built, like `uname -m`, from its file, elf(5). Throws
- * `SyscallError`.
- */
+/** Returns the architecture of this program's build, like `uname -m`, from its file, elf(5). Throws `SyscallError`. */
 export function machine(): string {
   const machines: Readonly<Record<number, string>> = { 62: "x86_64", 183: "aarch64" } // EM_X86_64, EM_AARCH64
   using file = FileDescriptor.open("/proc/self/exe", Open.ReadOnly)

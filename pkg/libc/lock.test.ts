@@ -11,7 +11,6 @@ beforeAll(() => {
 afterAll(() => rmSync(directory, { recursive: true }))
 
 let files = 0
-/** Creates an empty file and returns its path. */
 function emptyFile(): string {
   const path = join(directory, `f${files++}`)
   writeFileSync(path, "")

@@ -13,18 +13,12 @@ const IN_CLOSE_NOWRITE = 0x10
 const IN_NONBLOCK = 0o4000
 const IN_CLOEXEC = 0o2000000
 
-/**
- * Takes the exclusive lock of flock(2) on an open file until the file is closed. Returns false if another process has a
- * lock.
- */
+/** Takes flock(2)'s exclusive lock on an open file until it is closed. Returns false if another process has a lock. */
 export function tryLock(fd: Fd): boolean {
   return tryFlock(fd, LOCK_EX)
 }
 
-/**
- * Takes a shared lock of flock(2) on an open file until the file is closed. Returns false if another process has the
- * exclusive lock.
- */
+/** Takes flock(2)'s shared lock on an open file until it is closed. Returns false if another has the exclusive one. */
 export function tryLockShared(fd: Fd): boolean {
   return tryFlock(fd, LOCK_SH)
 }
@@ -48,10 +42,7 @@ function tryFlock(fd: Fd, kind: number): boolean {
   return unlessErrno(lock, "EAGAIN") !== undefined
 }
 
-/**
- * Returns an inotify(7) descriptor that becomes readable when any process closes the file. Throws `EMFILE` or `ENOSPC`
- * if the user has no watches left.
- */
+/** Returns an inotify(7) descriptor, readable once any process closes the file. Throws `EMFILE`, `ENOSPC` at limits. */
 export function watchClosing(path: string): FileDescriptor {
   const watch = new FileDescriptor(
     check("inotify_init1", "", () => engine.inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) as Fd,

@@ -9,10 +9,7 @@ export const ETH_P_ALL = 0x0003
 export const ETH_P_IP = 0x0800
 export const ETH_P_IPV6 = 0x86dd
 
-/**
- * An instruction of a socket filter: the code, the jump offsets for true and false, and the operand; struct sock_filter
- * in <linux/filter.h>.
- */
+/** A filter's instruction: code, jump offsets for true and false, operand; struct sock_filter, <linux/filter.h>. */
 export type FilterInstruction = readonly [code: number, jumpIfTrue: number, jumpIfFalse: number, operand: number]
 
 /** Returns a filter as bytes, an array of struct sock_filter. */
@@ -30,9 +27,7 @@ export function encodeFilter(instructions: readonly FilterInstruction[]): Uint8A
 
 /** A socket for the Ethernet frames of one link in the namespace in which it was opened, packet(7). */
 export class PacketSocket extends FileDescriptor {
-  /**
-   * The buffer in which recvfrom(2) stores the sender. It is not read, because the frame contains the sender as well.
-   */
+  /** The buffer for recvfrom(2)'s sender. It is not read, because the frame contains the sender as well. */
   readonly #sender = new Uint8Array(12)
 
   /**

@@ -3,7 +3,6 @@ import * as node from "node:path"
 import { array, assert, constantFrom, property } from "fast-check"
 import { basename, dirname, join, resolve, resolveIn } from "./path.ts"
 
-/** Random paths in which all kinds of components are frequent. */
 const paths = array(constantFrom("/", "/", ".", "..", "a", "b.c", " ", "ü"), { maxLength: 12 }).map((parts) =>
   parts.join(""),
 )

@@ -24,10 +24,7 @@ export function basename(path: string): string {
   return path.slice(path.lastIndexOf("/", end - 1) + 1, end)
 }
 
-/**
- * Returns the absolute path of a path relative to the working directory, with "." and ".." resolved. Throws
- * `SyscallError`.
- */
+/** Returns the absolute path of one relative to the working directory, without "." and "..". Throws `SyscallError`. */
 export function resolve(path: string): string {
   return path.startsWith("/") ? resolveIn("/", path) : resolveIn(readlink("/proc/self/cwd"), path)
 }

@@ -8,7 +8,6 @@ const F_SETFL = 4
 /** A descriptor that poll(2) ignores. */
 export const NO_FD = -1 as Fd
 
-/** Both ends of a pipe. */
 export interface Pipe extends Disposable {
   readonly reading: FileDescriptor
   readonly writing: FileDescriptor | undefined

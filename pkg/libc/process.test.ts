@@ -26,7 +26,6 @@ test("a thread cannot move into what is not a network namespace", () => {
   expect(() => setNetworkNamespace(device.fd)).toThrow(`setns descriptor ${device.fd}: Invalid argument (EINVAL)`)
 })
 
-/** Replaces functions of the engine while `work` runs. */
 function withEngine(of: Partial<Engine>, work: () => void): void {
   const real = { arguments: engine.arguments, environment: engine.environment }
   try {

@@ -27,10 +27,7 @@ export function sleep(ms: number): void {
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
 }
 
-/**
- * Returns the environment of this process. If a name occurs several times, its first value is returned, as by
- * getenv(3).
- */
+/** Returns this process's environment. Of several values of a name it returns the first, like getenv(3). */
 export function readEnvironment(): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const entry of engine.environment()) {
@@ -55,10 +52,7 @@ export function programArguments(): string[] {
 /** <asm-generic/ioctls.h> */
 const TIOCGWINSZ = 0x5413
 
-/**
- * Returns the width of a terminal in characters, 0 if the terminal does not report one. Returns `undefined` if the
- * descriptor is not a terminal. Never throws.
- */
+/** Returns a terminal's width in characters, 0 if unknown; `undefined` if it is not a terminal. Never throws. */
 export function terminalColumns(fd: Fd): number | undefined {
   const size = new Uint16Array(4) // struct winsize: rows, columns
   return engine.ioctlWinsize(fd, TIOCGWINSZ, size) < 0 ? undefined : (size[1] ?? 0)
@@ -69,9 +63,7 @@ export function exit(status: number): never {
   return engine.exit(status)
 }
 
-/**
- * Moves this thread into a network namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`.
- */
+/** Moves this thread into a namespace, like `nsenter --net`. Only `pkg/netns` calls it. Throws `SyscallError`. */
 export function setNetworkNamespace(fd: Fd): void {
   check("setns", { fd }, () => engine.setns(fd, CLONE_NEWNET))
 }
@@ -81,10 +73,7 @@ export function unshareNetworkNamespace(): void {
   check("unshare", "CLONE_NEWNET", () => engine.unshare(CLONE_NEWNET))
 }
 
-/**
- * Returns the type of the namespace to which a descriptor refers, `CLONE_NEWNET` for a network namespace. Throws
- * `ENOTTY` for a descriptor of anything else.
- */
+/** Returns the type of a descriptor's namespace, `CLONE_NEWNET` for a network's. Throws `ENOTTY` for anything else. */
 export function namespaceType(fd: Fd): number {
   return ioctl(fd, "NS_GET_NSTYPE", NS_GET_NSTYPE)
 }

@@ -31,10 +31,7 @@ export interface Program extends Omit<Spawn, "stdin"> {
   readonly stdin?: Uint8Array | "inherit"
   /** Whether the program gets its own session, setsid(2), and is killed together with its descendants. */
   readonly ownSession?: boolean
-  /**
-   * The time to wait, after the program has ended, for descendants that still hold its stdout or stderr; no limit by
-   * default.
-   */
+  /** The time to wait after the program's end for descendants that hold stdout or stderr; no limit by default. */
   readonly drainMs?: number
   /** Receives each chunk of the stream on arrival. The output then is not kept and has no limit. */
   readonly onStdout?: (chunk: Uint8Array) => void
@@ -44,15 +41,11 @@ export interface Program extends Omit<Spawn, "stdin"> {
 /** The exit status and the output of a program that has ended. */
 export type Spawned = Omit<ProgramEnd, "startError" | "stopped">
 
-/** Returns the arguments and the environment in the form of execve(2). */
 export function execveTexts({ path, name, args = [], env }: Program): { argv: string[]; environment: string[] } {
   return { argv: [name ?? path, ...args], environment: Object.entries(env).map(([key, value]) => `${key}=${value}`) }
 }
 
-/**
- * A running program. `requests` are the descriptors to wait for; `serve` handles their events. Disposal kills the
- * program.
- */
+/** A running program. Wait for `requests`, then call `serve` with their events. Disposal kills the program. */
 export class Running implements Disposable {
   readonly #resources: DisposableStack
   readonly #child: Child
@@ -91,9 +84,7 @@ export class Running implements Disposable {
     return this.#child.pid
   }
 
-  /**
-   * The descriptors to wait for, for at most `leftMs` and until `isOver`. The result of the wait is passed to `serve`.
-   */
+  /** The descriptors to wait for, at most `leftMs` and until `isOver`. `serve` gets the result of the wait. */
   get requests(): readonly PollRequest[] {
     const events = Poll.In
     const reading = this.#output.map(({ fd }) => ({ fd: this.#isStopped ? NO_FD : fd, events }))

@@ -19,10 +19,7 @@ export function watchSignals(...signals: number[]): FileDescriptor {
   return new FileDescriptor(check("signalfd4", "", () => engine.signalfd4(-1, set, SET_SIZE, flags)) as Fd)
 }
 
-/**
- * Unblocks these signals, which get their default effect again. Pending signals take effect at once. Throws
- * `SyscallError`.
- */
+/** Unblocks these signals. Pending ones take their default effect at once. Throws `SyscallError`. */
 export function unwatchSignals(...signals: number[]): void {
   check("rt_sigprocmask", "", () => engine.rt_sigprocmask(SIG_UNBLOCK, setOf(signals), SET_SIZE))
 }

@@ -86,10 +86,7 @@ export class NetlinkSender {
   }
 }
 
-/**
- * Receives one datagram and returns its length. With `MSG_TRUNC`, this is the whole length of a datagram longer than
- * `into`.
- */
+/** Receives a datagram and returns its length; with `MSG_TRUNC` its whole length, even if longer than `into`. */
 export function receive(fd: Fd, into: Uint8Array, flags: number, sender: NetlinkSender): number {
   return check("recv", { fd }, () => engine.recvfrom(fd, into, flags, sender.address))
 }

@@ -21,7 +21,6 @@ test("the cases that are left out are cases", () => {
   expect(spawnCases.length - tried.length).toBe(Object.keys(left).length)
 })
 
-/** Returns Node's results of the cases of `spawn`, with the back end of the npm package. */
 async function answersOnNode(): Promise<unknown[]> {
   const entry = join(directory, "entry.ts")
   const fixture = JSON.stringify(join(import.meta.dir, "spawn.fixture.ts"))

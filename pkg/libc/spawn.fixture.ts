@@ -24,7 +24,6 @@ const late = { ...killed, timedOut: true }
 const timeoutMs = 60
 const bytes = (length: number) => new Uint8Array(length).fill(120)
 
-/** Creates a file with a content and a mode. */
 function file(path: string, content: string, mode: number): string {
   const fd = engine.open(path, 0o2000101, mode)
   engine.write(fd, engine.encodeUtf8(content))
@@ -32,7 +31,6 @@ function file(path: string, content: string, mode: number): string {
   return path
 }
 
-/** Runs a function while a file is open for writing. */
 function whileWritten<T>(path: string, work: () => T): T {
   const fd = engine.open(path, 0o2000001, 0)
   const result = work()
@@ -46,10 +44,7 @@ function withoutDescendant(ended: Story): Story {
   return { ...ended, stdout: pid > 1 && engine.kill(pid, 9) === 0 ? "killed" : "no descendant" }
 }
 
-/**
- * The cases: a title, a function that runs a program, and the expected result. `at` returns the path of a name in the
- * case's own directory.
- */
+/** The cases: title, function, expected result. `at` returns the path of a name in the case's own directory. */
 export const spawnCases: readonly (readonly [
   name: string,
   run: (at: (name: string) => string) => Json,
@@ -199,10 +194,7 @@ const mistake = (work: () => unknown) => {
   }
 }
 
-/**
- * Runs a case in this process. Returns its result, the number of leaked descriptors, and whether no child process is
- * left.
- */
+/** Runs a case here. Returns its result, the number of leaked descriptors, and whether no child process is left. */
 export function answerSpawnCase(index: number, directory: string): Json {
   const own = `${directory}/${index}`
   engine.mkdirat(own, 0o700)
@@ -219,9 +211,7 @@ function attempt(work: () => Json): Json {
   }
 }
 
-/**
- * Runs the cases on the current engine and prints the results as JSON. The arguments are `cases DIRECTORY` or `few`.
- */
+/** Runs the cases on the current engine and prints the results as JSON: `cases DIRECTORY` or `few`. */
 export function run(): never {
   const [, task, directory = ""] = engine.arguments()
   const answer = task === "few" ? spawnWithFewDescriptors() : spawnCases.map((_, at) => answerSpawnCase(at, directory))
@@ -230,13 +220,9 @@ export function run(): never {
   return engine.exit(0)
 }
 
-/** Returns the number of open descriptors of this process. */
 export const descriptors = () => readDirectory("/proc/self/fd").length
 
-/**
- * Reports whether this process has no child process, neither running nor ended: wait4(2) with WNOHANG fails with
- * ECHILD.
- */
+/** Reports whether this process has no child, running or ended: wait4(2) with WNOHANG fails with ECHILD. */
 export const isChildless = () => engine.wait4(-1, new Int32Array(1), 1) === -10
 
 /**

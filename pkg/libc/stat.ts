@@ -49,10 +49,7 @@ export class Stat {
     return this.#word(6)
   }
 
-  /**
-   * Whether the file is immutable or append-only, "i" or "a" in `lsattr`. Such a file, and any file in such a
-   * directory, cannot be renamed or removed.
-   */
+  /** Whether the file is immutable or append-only, "i" or "a" in `lsattr`: it cannot be renamed or removed. */
   get isFrozen(): boolean {
     return (this.#word(2) & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)) !== 0
   }
@@ -114,10 +111,7 @@ export function findStat(path: string, noFollow = false): Stat | undefined {
   return look(path, noFollow, find)
 }
 
-/**
- * Reports whether a file exists and stat(2) can read its attributes. Returns false for a dangling symbolic link. Never
- * throws.
- */
+/** Reports whether stat(2) can read a file's attributes. Returns false for a dangling link. Never throws. */
 export function exists(path: string): boolean {
   return engine.statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, new Uint32Array(64)) >= 0
 }
@@ -133,10 +127,7 @@ export interface FileSystem {
   readonly freeFiles: number
 }
 
-/**
- * Returns the size and the free space of the file system that contains a path, like `df` and `df -i`. Throws
- * `SyscallError`.
- */
+/** Returns size and free space of a path's file system, like `df` and `df -i`. Throws `SyscallError`. */
 export function statFileSystem(path: string): FileSystem {
   const words = new BigUint64Array(15) // struct statfs: type, bsize, blocks, bfree, bavail, files, ffree, fsid, namelen, frsize, flags
   check("statfs", { path }, () => engine.statfs(path, words))
@@ -151,10 +142,7 @@ export function statFileSystem(path: string): FileSystem {
   }
 }
 
-/**
- * Returns the type of the file system that contains a path, like `stat -f`, as its number in <linux/magic.h>. Throws
- * `SyscallError`.
- */
+/** Returns the type of a path's file system, like `stat -f`; <linux/magic.h>. Throws `SyscallError`. */
 export function fileSystemType(path: string): number {
   const words = new Uint32Array(30) // struct statfs of 64-bit Linux: the first field is the type
   check("statfs", { path }, () => engine.statfs(path, words))

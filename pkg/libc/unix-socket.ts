@@ -29,10 +29,7 @@ export function connectTo(path: string): FileDescriptor {
   })
 }
 
-/**
- * Returns the next connection of a listening socket. Reading and writing the connection never waits. Throws `EAGAIN` if
- * no client has connected.
- */
+/** Returns the next connection, which never waits to read or write. Throws `EAGAIN` if no client has connected. */
 export function acceptConnection(server: Fd): FileDescriptor {
   const flags = SOCK_NONBLOCK | SOCK_CLOEXEC
   return new FileDescriptor(check("accept4", { fd: server }, () => engine.accept4(server, flags)) as Fd)

@@ -5,10 +5,7 @@ import { CniError } from "../types/mod.ts"
 import * as libcni from "./mod.ts"
 import { attachmentOf, type Behaviour, failure, Lab, networkOf, waitsWhileExists } from "./testing/lab.ts"
 
-/**
- * Errors that an operation throws outside its promise. There must be none, and every failed operation throws a
- * `CniError` with a code.
- */
+/** Errors that an operation throws outside its promise: none, since each failure is a `CniError` with a code. */
 const unhandled: unknown[] = []
 process.on("unhandledRejection", (error) => unhandled.push(error))
 process.on("uncaughtException", (error) => unhandled.push(error))
@@ -125,7 +122,6 @@ const networks: readonly (readonly [what: string, more: unknown])[] = [
 const with_ = (value: object, more: unknown) =>
   typeof more === "object" && more !== null ? { ...value, ...more } : more
 
-/** All operations, each called with a runtime, a network and an attachment. */
 const operations: Readonly<Record<string, (runtime: never, network: never, attachment: never) => Promise<unknown>>> = {
   addNetwork: (...given) => libcni.addNetwork(...given),
   delNetwork: (...given) => libcni.delNetwork(...given),

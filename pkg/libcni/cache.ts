@@ -42,7 +42,6 @@ export function cacheKey(network: Network, { containerId, ifName }: AttachmentId
   return { network: network.name, containerId, ifName }
 }
 
-/** Formats an attachment for messages. */
 export function describeAttachment(network: Network, { containerId, ifName }: AttachmentId): string {
   return `interface "${ifName}" of container "${containerId}" in network "${network.name}"`
 }

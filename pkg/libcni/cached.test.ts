@@ -14,7 +14,6 @@ import { attachmentOf, failure, Lab, networkOf, resultOf } from "./testing/lab.t
 const one = { type: "one" }
 const two = { type: "two" }
 
-/** Returns a lab with the plugins "one", "two" and "three", whose container c1 is attached to `network`. */
 async function attachedTo(network: Network, more: Partial<Attachment> = {}): Promise<Lab> {
   const lab = new Lab()
   for (const type of ["one", "two", "three"]) {
@@ -24,18 +23,15 @@ async function attachedTo(network: Network, more: Partial<Attachment> = {}): Pro
   return lab
 }
 
-/** Returns the plugins' calls after the ADD. */
 const later = (lab: Lab) => lab.calls.filter(({ verb }) => verb !== "ADD")
 const sequence = (lab: Lab) => later(lab).map(({ verb, plugin }) => `${verb} ${plugin}`)
 
-/** Returns the cache file of c1, as any program reads it. */
 function cacheFile(lab: Lab): { path: string; content: JsonObject; config: string } {
   const path = join(lab.results, "lab-c1-eth0")
   const content = JSON.parse(readFileSync(path, "utf8"))
   return { path, content, config: Buffer.from(content.config, "base64").toString() }
 }
 
-/** Changes keys in the cache file of c1, like another program. */
 function rewrite(lab: Lab, change: JsonObject): void {
   const { path, content } = cacheFile(lab)
   writeFileSync(path, JSON.stringify({ ...content, ...change }))
@@ -44,10 +40,7 @@ function rewrite(lab: Lab, change: JsonObject): void {
 const base64 = (text: string) => Buffer.from(text).toString("base64")
 
 describe("a network with plugins in its directory", () => {
-  /**
-   * Returns a lab with an attachment to such a network: "one" is in its file and "two" in its directory. The directory
-   * is then removed.
-   */
+  /** Returns a lab whose attachment has "one" in the network's file and "two" in its directory, then removed. */
   async function withoutDirectory() {
     const lab = new Lab()
     for (const type of ["one", "two"]) lab.plugin(type)
@@ -218,10 +211,7 @@ describe("a cached configuration that cannot be used", () => {
 })
 
 describe("what upstream's library cached", () => {
-  /**
-   * Returns a lab where upstream's library added c1 to the network in the file `cached`. "two" is in the network's
-   * directory.
-   */
+  /** Returns a lab where upstream's library added c1 with the file `cached`; "two" is in the network's directory. */
   async function addedByUpstream(cached: JsonObject) {
     const lab = await attachedTo(networkOf([one]))
     const { path, content } = cacheFile(lab)

@@ -36,10 +36,7 @@ export function encodeCached(attachment: CachedAttachment): JsonObject {
   }
 }
 
-/**
- * Decodes a cache file of this kind. Returns `undefined` if it does not name its attachment. `decodeConfig` may return
- * the same bytes for equal texts.
- */
+/** Decodes a cache file; `undefined` if it names no attachment. `decodeConfig` may share bytes of equal texts. */
 export function decodeCached(value: JsonObject, decodeConfig = decodeBase64): CachedAttachment | undefined {
   const { containerId, ifName, networkName, netns, config, configComplete, cniArgs, capabilityArgs, result } = value
   if (![containerId, ifName, networkName].every((part) => typeof part === "string" && part !== "")) return undefined

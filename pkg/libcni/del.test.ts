@@ -10,7 +10,6 @@ import { attachmentOf, failure, Lab, networkOf, resultOf } from "./testing/lab.t
 const chain = networkOf([{ type: "one" }, { type: "two" }])
 const key = { network: "lab", containerId: "c1", ifName: "eth0" }
 
-/** Returns a lab with an attachment to a chain of two plugins. */
 async function attached(network: Network = chain): Promise<Lab> {
   const lab = new Lab()
   lab.plugin("one")

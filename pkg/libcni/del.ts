@@ -10,10 +10,7 @@ import { throwIfStopped } from "./stop.ts"
 
 /** Options of DEL beyond upstream's library. */
 export interface DelOptions {
-  /**
-   * Whether to keep the cached record for a following ADD with `again`. A caller that is killed between the two can
-   * repeat both.
-   */
+  /** Whether to keep the record for an ADD with `again`. A caller that is killed between them can repeat both. */
   readonly keepRecord?: boolean
 }
 

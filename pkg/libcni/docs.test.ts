@@ -7,7 +7,6 @@ import { Lab } from "./testing/lab.ts"
 const root = join(import.meta.dir, "../..")
 const page = await Bun.file(join(root, "pkg/libcni/README.md")).text()
 
-/** The result of the fake plugin `bridge`. */
 const result = {
   cniVersion: "1.1.0",
   interfaces: [{ name: "veth7" }, { name: "eth0", sandbox: "/run/netns/c1" }],
@@ -25,10 +24,7 @@ function hostOfThePage(): Lab {
   return lab
 }
 
-/**
- * Returns the examples as one module. Arrows become expectations, and imports and directories are replaced by those of
- * this repository and the lab.
- */
+/** Returns the examples as a module. Arrows become expectations; imports and directories those of this repository. */
 function moduleOf(lab: Lab): string {
   const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
   const examples = blocks

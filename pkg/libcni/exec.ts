@@ -14,9 +14,7 @@ export interface Execution {
   readonly signal?: AbortSignal
 }
 
-/**
- * The outcome of a plugin's run. `cause` is undefined for exit code 0, otherwise "exit status 3" or "signal: SIGKILL".
- */
+/** The outcome of a run. `cause` is undefined for exit code 0, otherwise "exit status 3" or "signal: SIGKILL". */
 export interface Outcome {
   /** The result of ADD, the answer to VERSION, or an error object. */
   readonly stdout: string

@@ -8,10 +8,7 @@ import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
-/**
- * The timeout for the plugin's pipes after its end. A descendant may keep them open, but they already contain the
- * plugin's output.
- */
+/** The timeout for pipes that a descendant holds after the plugin's end. They already contain the plugin's output. */
 const drainMs = 1_000
 
 /**
@@ -64,7 +61,6 @@ async function run(
   }
 }
 
-/** Stores the first bytes of a stream. */
 class FirstBytes {
   #bytes = new Uint8Array()
   readonly #limit: number

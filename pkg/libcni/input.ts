@@ -73,10 +73,7 @@ export function requireAttachment(attachment: Attachment): void {
   requireValid("attachment", attachment, ofAttachment, Code.InvalidEnvironment)
 }
 
-/**
- * Throws code 4 unless the value is a list of attachments. If GC skipped an unreadable element, it would delete that
- * attachment.
- */
+/** Throws code 4 unless all are attachments: GC would delete an attachment whose element it skipped. */
 export function requireValidSet(valid: readonly AttachmentId[]): void {
   if (!Array.isArray(valid)) throw new CniError(Code.InvalidEnvironment, "Cannot collect garbage: valid set unknown")
   for (const [at, one] of valid.entries()) requireValid(`valid[${at}]`, one, ofAttachmentId, Code.InvalidEnvironment)
@@ -106,7 +103,6 @@ function isJson(value: unknown): boolean {
   }
 }
 
-/** Returns the kind of a value in one word. */
 export function kindOf(value: unknown): string {
   return value === null ? "null" : Array.isArray(value) ? "a list" : typeof value
 }

@@ -39,9 +39,7 @@ export function loadNetwork(directory: string, name: string): Network {
   throw invalid(`no net configuration with name "${name}" in ${directory}`, details.join("; "))
 }
 
-/**
- * Returns the names of the usable networks in a directory, without duplicates. Throws code 5 if it cannot be listed.
- */
+/** Returns the names of usable networks in a directory, without duplicates. Throws code 5 if it cannot be listed. */
 export function networkNames(directory: string): string[] {
   const names = networkFiles(directory).flatMap((file) => {
     try {
@@ -53,10 +51,7 @@ export function networkNames(directory: string): string[] {
   return [...new Set(names)].sort()
 }
 
-/**
- * Loads a network file. It is either a list, to which the plugins in `NETWORK/*.conf` beside it are added, or a single
- * plugin. Throws codes 6 and 7.
- */
+/** Loads a network file: a single plugin, or a list and the plugins in `NETWORK/*.conf`. Throws codes 6 and 7. */
 export function loadNetworkFile(file: string): Network {
   if (extensionOf(file) !== ".conflist") return parseSinglePlugin(readRegular(file))
   const list = parseNetworkList(readRegular(file))
@@ -89,10 +84,7 @@ export function networkFiles(directory: string): string[] {
   return [...filesIn(directory, [".conflist"]), ...filesIn(directory, [".conf", ".json"])]
 }
 
-/**
- * Returns the files directly in a directory that have one of these extensions, sorted as text. Returns none if the
- * directory does not exist.
- */
+/** Returns the files directly in a directory with these extensions, sorted as text; none if it does not exist. */
 function filesIn(directory: string, extensions: string[]): string[] {
   try {
     return readEntries(directory)
@@ -105,10 +97,7 @@ function filesIn(directory: string, extensions: string[]): string[] {
   }
 }
 
-/**
- * Returns the extension of a file's name, from the last dot on: ".conf". Returns "" for a name with only one dot, at
- * its beginning.
- */
+/** Returns a file's extension, from the last dot on: ".conf". Returns "" if its only dot is at the beginning. */
 function extensionOf(file: string): string {
   const name = basename(file)
   const at = name.lastIndexOf(".")

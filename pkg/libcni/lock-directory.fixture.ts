@@ -5,10 +5,7 @@ import { LockDirectory } from "./lock-directory.ts"
 
 const say = (text: string) => writeAll(1 as Fd, encodeUtf8(`${text}\n`))
 
-/**
- * A process with a lock: `NAME PATH` prints "held" and holds the lock until stdin ends, or prints "busy". It prints
- * "lost" if it loses the lock.
- */
+/** `NAME PATH` prints "held" and holds a lock until stdin ends, or prints "busy". Prints "lost" when it loses it. */
 export function run(): void {
   const [path = ""] = programArguments()
   drive(async () => {

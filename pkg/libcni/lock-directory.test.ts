@@ -10,7 +10,6 @@ const staleMs = 10_000
 /** The margin to the limit, for a busy machine. */
 const roomMs = 2_000
 
-/** Returns a path for a lock. Its directory is deleted after the test. */
 function place(): { path: string } & Disposable {
   const lab = new Lab()
   return { path: join(lab.root, "lock"), [Symbol.dispose]: () => lab[Symbol.dispose]() }

@@ -56,10 +56,7 @@ export class LockDirectory implements Disposable {
     return this.#lost.signal
   }
 
-  /**
-   * Renews the lock. After an error of the file system, which may be temporary, the lock is lost only once others may
-   * take it.
-   */
+  /** Renews the lock. After an error, which may be temporary, it is lost only once others may take it. */
   #beat(): void {
     try {
       const found = findStat(this.#path)
@@ -122,10 +119,7 @@ function removeDead(path: string): boolean {
   return true
 }
 
-/**
- * Reports whether this process may remove the directory, because no other process does. Returns true without flock(2),
- * which Node and some file systems lack.
- */
+/** Reports whether no other process removes the directory. True without flock(2): on Node and some file systems. */
 function isForUs(fd: Fd): boolean {
   try {
     return tryLock(fd)

@@ -20,10 +20,7 @@ const everything = ".gc"
  */
 type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 
-/**
- * The error of a process that has lost its lock: it did not run for longer than the others wait, or the lock was
- * removed. Code 11.
- */
+/** The error after losing the lock: the process did not run for too long, or the lock was removed. Code 11. */
 class LockLost extends CniError {
   constructor(file: string) {
     super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {

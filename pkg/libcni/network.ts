@@ -13,9 +13,7 @@ export interface Network {
   readonly plugins: readonly NetworkPlugin[]
   /** The content of the file. For the file of a single plugin, a list with that plugin. */
   readonly bytes: Uint8Array
-  /**
-   * Messages for the administrator about problems that are not errors, such as another broken file in the directory.
-   */
+  /** Messages for the administrator about problems other than errors, such as another broken file in the directory. */
   readonly warnings: readonly string[]
 }
 
@@ -58,10 +56,7 @@ export interface Runtime {
   readonly timeoutMs?: number
   /** The timeout of the wait for other operations on the container in milliseconds; two minutes if absent. */
   readonly lockTimeoutMs?: number
-  /**
-   * When it aborts, the running plugin and its children are killed. The operation then throws code 11, with the
-   * signal's reason as cause.
-   */
+  /** When it aborts, plugin and children are killed. The operation then throws code 11, with the reason as cause. */
   readonly signal?: AbortSignal
   /** Functions that find and run plugins, instead of processes of this machine. */
   readonly exec?: Exec

@@ -60,7 +60,6 @@ export function parsePlugin(content: Uint8Array | string | PluginConfig): Networ
   return checkPlugin(parseJsonObject(bytesOf(content), "plugin configuration"))
 }
 
-/** Returns the content of a file as bytes. */
 function bytesOf(content: Uint8Array | string | object): Uint8Array {
   if (content instanceof Uint8Array) return content
   try {
@@ -107,9 +106,7 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
   return { type, raw }
 }
 
-/**
- * Returns warnings about reserved keys, which should not be in a file. They are passed on, as in upstream's library.
- */
+/** Returns warnings about reserved keys, which do not belong in a file. They are passed on, as upstream does. */
 function reservedKeyWarnings(plugin: NetworkPlugin): string[] {
   return Object.keys(plugin.raw)
     .filter((key) => reservedKeys.some((reserved) => reserved === key) || key.startsWith("cni.dev/"))

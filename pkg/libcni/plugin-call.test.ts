@@ -25,7 +25,6 @@ async function runAll(runtime: Runtime, network: Network): Promise<void> {
   for (const run of Object.values(operations)) await run(runtime, network)
 }
 
-/** Returns this behavior for each operation. */
 const always = (behaviour: Behaviour) =>
   Object.fromEntries(
     Object.keys(operations).map((verb) => [verb, { ...behaviour, ...(verb === "ADD" ? { stdout: "{}" } : {}) }]),

@@ -5,13 +5,9 @@ import { execute } from "./execute.ts"
 import type { Attachment, Network, NetworkPlugin, Runtime } from "./network.ts"
 import { throwIfStopped } from "./stop.ts"
 
-/** The operations of a runtime. */
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 
-/**
- * The values of the `CNI_*` variables. An absent value is "", except for `CNI_PATH`, whose default is the runtime's
- * `path`.
- */
+/** The `CNI_*` variables. An absent value is "", except for `CNI_PATH`: by default the runtime's `path`. */
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 interface PluginCall {
@@ -103,9 +99,7 @@ export async function requirePlugins(runtime: Runtime, network: Network): Promis
   for (const plugin of network.plugins) await findPlugin(runtime, plugin.type)
 }
 
-/**
- * Returns a plugin's error with the plugin's name in front: `plugin type="ptp" failed (add): …`. The code is unchanged.
- */
+/** Returns a plugin's error, its code unchanged, with the plugin in front: `plugin type="ptp" failed (add): …`. */
 export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc", error: unknown): CniError {
   const name = member(plugin.raw, "name")
   const who = `type="${plugin.type}"${typeof name === "string" && name !== "" ? ` name="${name}"` : ""}`
@@ -114,10 +108,7 @@ export function failedPlugin(plugin: NetworkPlugin, verb: "add" | "delete" | "gc
   return new CniError(known?.code ?? Code.Internal, message, { details: known?.details ?? "", cause: error })
 }
 
-/**
- * Combines errors into one. Returns a single error unchanged, otherwise an error with the first one's code and all
- * texts.
- */
+/** Combines errors into one: a single error unchanged, otherwise with the first one's code and all texts. */
 export function joinErrors(errors: readonly CniError[]): CniError | undefined {
   const [first, ...more] = errors
   if (first === undefined || more.length === 0) return first

@@ -20,7 +20,6 @@ export interface Derivation {
   readonly prevResult?: JsonObject | ResultDocument | undefined
   /** Values that the runtime offers. Those that the plugin requests become its `runtimeConfig`. */
   readonly capabilityArgs?: CapabilityArgs
-  /** The attachments that a GC must keep. */
   readonly validAttachments?: readonly { readonly containerId: string; readonly ifName: string }[]
 }
 
@@ -73,7 +72,6 @@ function capabilityValues(plugin: NetworkPlugin, offered: CapabilityArgs): JsonO
   )
 }
 
-/** Returns the names of the capabilities that a plugin's configuration enables. */
 export function enabledCapabilities(plugin: NetworkPlugin): string[] {
   const capabilities = member(plugin.raw, "capabilities")
   if (!isJsonObject(capabilities)) return []
@@ -96,10 +94,7 @@ export function chainResult(stdout: string, networkVersion: string): JsonObject 
   return inVersion(parseJsonObject(stdout, "result"), networkVersion)
 }
 
-/**
- * Returns a result document in a version, or the same document if it already has that version. Throws like
- * `convertResult`.
- */
+/** Returns a result in a version; the same document if it already has that one. Throws like `convertResult`. */
 export function inVersion(result: JsonObject, version: string): JsonObject {
   const asked = version === "" ? "0.1.0" : version
   const written = member(result, "cniVersion")

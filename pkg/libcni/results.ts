@@ -2,18 +2,12 @@ import { decodeResult, type JsonObject, type Result } from "../types/mod.ts"
 import { inVersion } from "./request.ts"
 import type { ResultDocument } from "./typed.ts"
 
-/**
- * Converts a result to another version of the specification. Throws code 1 if that version cannot represent it, and
- * code 6 if it is not a result.
- */
+/** Converts a result to another version. Throws code 1 if that cannot represent it, and code 6 if it is no result. */
 export function convertResult(result: ResultDocument | JsonObject, version: string): ResultDocument {
   return inVersion(result as JsonObject, version) as unknown as ResultDocument
 }
 
-/**
- * Returns the content of a result of any version: interfaces, addresses, routes and name resolution. Throws code 6 if
- * it is not a result.
- */
+/** Returns interfaces, addresses, routes and DNS of a result of any version. Throws code 6 if it is not a result. */
 export function readResult(result: ResultDocument | JsonObject): Result {
   return decodeResult(result, "0.1.0")
 }

@@ -18,10 +18,7 @@ export async function statusNetwork(runtime: Runtime, network: Network): Promise
   }
 }
 
-/**
- * Returns the versions of the protocol that a plugin supports. A plugin without VERSION supports 0.1.0. Throws code 6
- * for a malformed answer.
- */
+/** Returns a plugin's protocol versions; 0.1.0 for one without VERSION. Throws code 6 for a malformed answer. */
 export async function pluginVersions(runtime: Runtime, type: string): Promise<string[]> {
   requireRuntime(runtime)
   const dummy = { netns: "dummy", ifName: "dummy", path: "dummy" } // very old plugins require them

@@ -1,10 +1,7 @@
 import { sleep } from "../loop/mod.ts"
 import { CniError, Code, isCniError } from "../types/mod.ts"
 
-/**
- * Throws code 11 if a signal has aborted, with the signal's reason as cause. If the reason is a `CniError`, throws that
- * unchanged.
- */
+/** Throws code 11 if a signal has aborted, caused by its reason, or the reason itself if that is a `CniError`. */
 export function throwIfStopped(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw stopped(signal)
 }
@@ -15,7 +12,6 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
   throwIfStopped(signal)
 }
 
-/** Returns the error of an operation that a signal has stopped. */
 export function stopped({ reason }: AbortSignal): CniError {
   if (isCniError(reason)) return reason
   return new CniError(Code.TryAgainLater, "Cannot go on: the operation was interrupted", { cause: reason })

@@ -15,7 +15,6 @@ export interface ResultDocument {
   readonly ip4?: OldAddress
   /** The IPv6 address, up to version 0.2.0. */
   readonly ip6?: OldAddress
-  /** Other keys of the plugin's result. */
   readonly [key: string]: unknown
 }
 
@@ -44,20 +43,17 @@ export interface CapabilityArgs {
   readonly ipRanges?: readonly (readonly IpRange[])[]
   /** The requested addresses, with or without prefix length. */
   readonly ips?: readonly string[]
-  /** The requested hardware address. */
   readonly mac?: string
   readonly infinibandGUID?: string
   /** The device chosen by a device plugin, for example a PCI address. */
   readonly deviceID?: string
   readonly aliases?: readonly string[]
-  /** The container's control group. */
   readonly cgroupPath?: string
   readonly dns?: {
     readonly servers?: readonly string[]
     readonly searches?: readonly string[]
     readonly options?: readonly string[]
   }
-  /** A capability outside the conventions. */
   readonly [capability: string]: unknown
 }
 

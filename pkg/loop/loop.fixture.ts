@@ -4,7 +4,6 @@ import { anyOf, drive, every, newStop, onSignal, ready, readyOf, runProgram, sle
 
 type Json = null | undefined | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
-/** A case: its title, its action, and the expected result. */
 export type LoopCase = readonly [name: string, run: () => Promise<Json>, expected: Json]
 
 const far = 60_000
@@ -17,7 +16,6 @@ function pipe(): [Fd, Fd] {
   return [pair[0] as Fd, pair[1] as Fd]
 }
 
-/** Runs a shell script and returns the result as a plain value. */
 async function sh(script: string, more: Partial<Program> = {}, signal?: AbortSignal): Promise<Json> {
   const all = { path: "/bin/sh", args: ["-c", script], env: { PATH: "/usr/bin:/bin" }, outputLimit: 1 << 20 }
   const { stdout, stderr, ...ended } = await runProgram({ ...all, ...more }, signal)
@@ -124,7 +122,6 @@ export const loopCases: readonly LoopCase[] = [
   ],
 ]
 
-/** Cases that run programs. */
 export const programCases: readonly LoopCase[] = [
   [
     "exit code and both streams of a program, and its stdin",

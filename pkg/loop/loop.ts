@@ -23,7 +23,6 @@ interface Watch {
 /** The interval in milliseconds at which descriptors are polled on an engine with its own event loop. */
 const LOOK_MS = 1
 
-/** The timers and watches of the process. */
 class Loop {
   readonly #timers = new Set<Timer & { isBackground: boolean }>()
   readonly #watches = new Set<Watch>()

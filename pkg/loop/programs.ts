@@ -5,10 +5,7 @@ import { readyOf } from "./loop.ts"
 /** The exit status and output of a program that has ended. `stopped` is true if the signal aborted before its end. */
 export type Ended = Spawned & { readonly stopped: boolean }
 
-/**
- * Runs a program like `spawn`, without blocking the event loop. The program is killed when the signal aborts. Throws
- * `SyscallError` if it cannot be started.
- */
+/** Like `spawn`, in the event loop. Kills the program when the signal aborts. Throws `SyscallError` without a start. */
 export async function runProgram(program: Program, signal?: AbortSignal): Promise<Ended> {
   if (engine.startProgram) return runBy(engine.startProgram, program, signal)
   using running = new Running(program)

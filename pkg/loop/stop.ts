@@ -12,10 +12,7 @@ export function stopOnceAsked(watch: (stop: Stop) => void): AbortSignal {
   return stop.signal
 }
 
-/**
- * Returns a signal, and the function that aborts it: the engine's `AbortController`, or a replacement for the part that
- * is used.
- */
+/** Returns a signal, and the function that aborts it: the engine's `AbortController`, or a partial replacement. */
 export function newStop(): Stop {
   return engine.newStop?.() ?? new OwnStop()
 }

@@ -17,20 +17,13 @@ import {
 import { type Owner, staleOf } from "../types/mod.ts"
 import type { MasqueradeRules } from "./iptables-rules.ts"
 
-/** Tells which rules of a container's chain are stale. */
 export interface Stale {
   chain: string
-  /**
-   * The comment that the Go plugins give to the container's rules. Rules with another comment are of another container
-   * whose chain happens to have the same name.
-   */
+  /** The Go plugins' comment on the container's rules. Others are of a container whose chain has the same name. */
   comment: string
   /** Reports whether the attachment that the comment of a mark names is stale. */
   isOwnerStale(ownerComment: string): boolean
-  /**
-   * Reports whether an address without a mark, "10.1.0.2/32", is stale. The Go plugins do not record the interface of
-   * an address.
-   */
+  /** Reports whether an address without a mark, "10.1.0.2/32", is stale: the Go plugins record no interface. */
   isAddressStale(source: string): boolean
 }
 
@@ -74,10 +67,7 @@ function arrange({ accepts, masquerade, marks }: MasqueradeRules, kept: readonly
   return [...new Map(ordered.map((rule) => [printRule(rule), rule])).values()]
 }
 
-/**
- * Plans the removal of a stale interface: its jumps and marks, and the networks that no other interface needs. If no
- * jump is left, the whole chain is removed.
- */
+/** Plans the removal of an interface's jumps, marks and unshared networks; of the whole chain if no jump is left. */
 export function planRemove<R extends Rule>(found: Content<R>, stale: Stale): Removal<R> {
   if (!found.chains.includes(stale.chain)) return { rules: [], chains: [] }
   const inside = found.rules.filter(({ chain }) => chain === stale.chain)

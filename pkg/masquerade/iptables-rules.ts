@@ -36,7 +36,6 @@ export interface MasqueradeRules {
   jumps: Rule[]
 }
 
-/** Returns the search for the masquerade rules of a container. */
 export function masqueradeSearch(owner: Owner): Search {
   return { chains: [chainName("CNI-", owner)], parents: [PARENT] }
 }

@@ -26,10 +26,7 @@ import { byFamily, type MasqueradeSpec } from "./spec.ts"
 
 const NOTHING = { chains: [], rules: [] } as const
 
-/**
- * The masquerade by the chains and rules of the Go plugins, added by either suite. `remove` gets the container's
- * namespace as a hint.
- */
+/** The masquerade in the Go plugins' form, added by either suite. `remove` gets the container's namespace as a hint. */
 export class IptablesMasquerade
   extends IptablesBackend<MasqueradeSpec>
   implements RuleBackend<MasqueradeSpec, NamespaceFile>
@@ -98,10 +95,7 @@ export class IptablesMasquerade
     })
   }
 
-  /**
-   * Removes the rules of an interface. `isInUse` reports whether another interface of the container has an address
-   * without a mark, "10.1.0.2/32".
-   */
+  /** Removes an interface's rules. `isInUse` reports an unmarked address, "10.1.0.2/32", of another interface. */
   #removeMarked(owner: Owner, isInUse: (source: string) => boolean): void {
     const [mark, comment] = [ownerComment(owner), containerComment(owner)]
     const isOwnerStale = (found: string) => found === mark

@@ -43,9 +43,7 @@ export class Masquerade extends OwnedRules<MasqueradeSpec, NamespaceFile> {
     this.#filter = filter
   }
 
-  /**
-   * Restores rules. Connections that began without masquerade are deleted from conntrack, because they get no replies.
-   */
+  /** Restores rules. Deletes connections that began without masquerade, because they get no replies. */
   override restore(wanted: readonly RestorableRules<MasqueradeSpec>[], options: RestoreOptions): void {
     super.restore(wanted, options, (specs) => {
       for (const [family, addresses] of byFamily(specs.flatMap((spec) => spec.addresses))) {

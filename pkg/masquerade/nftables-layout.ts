@@ -34,17 +34,13 @@ export interface MasqueradeLayout {
   networks: Map<number, Networks>
 }
 
-/**
- * Exempts packets to the container's own network from the masquerade. There is one set and one rule for each prefix
- * length.
- */
+/** Exempts packets to the container's own network, by one set and one rule for each prefix length. */
 export interface Networks {
   /** The addresses of containers, each with the first address of its network. */
   set: SharedSet
   rule: Rule
 }
 
-/** An element, and the set to which it is added. */
 export interface Place {
   set: SharedSet
   element: Element
@@ -102,9 +98,7 @@ function makeLayout(family: Family): MasqueradeLayout {
 
 const layouts = { [AF_INET]: makeLayout(AF_INET), [AF_INET6]: makeLayout(AF_INET6) }
 
-/**
- * Returns the set and the rule for networks with this prefix length. The rule must precede the rule that masquerades.
- */
+/** Returns the set and the rule for networks with this prefix length. The rule must precede the masquerade. */
 export function networksOf(layout: MasqueradeLayout, prefix: number): Networks {
   const known = layout.networks.get(prefix)
   if (known) return known
@@ -121,12 +115,10 @@ function networksName(prefix: number): string {
   return `${NETWORKS}_${prefix}`
 }
 
-/** Returns the comment of the rule for networks with this prefix length. */
 export function networksComment(prefix: number): string {
   return `${TO_ITS_NETWORK}, /${prefix}`
 }
 
-/** Reports whether a comment is that of a rule for networks. */
 export function isNetworksComment(comment: string | undefined): boolean {
   return comment?.startsWith(TO_ITS_NETWORK) === true
 }
@@ -137,7 +129,6 @@ export function prefixIn(name: string): number | undefined {
   return name === networksName(prefix) && Number.isInteger(prefix) ? prefix : undefined
 }
 
-/** Returns the elements for addresses of an owner, each with its set. */
 export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Place[] {
   return [
     ...addresses.map(({ ip }) => ({ set: layout.containers, element: { key: [ip], comment } })),
@@ -148,12 +139,10 @@ export function placesFor(layout: MasqueradeLayout, addresses: readonly Cidr[], 
   ]
 }
 
-/** Returns the key of an address in the set for networks with this prefix length. */
 export function networkKey(ip: Uint8Array, prefix: number): Uint8Array[] {
   return [ip, networkOf({ ip, prefix })]
 }
 
-/** Groups addresses by family. Returns each group with the layout of its family. */
 export function groupByLayout(addresses: readonly Cidr[]): { layout: MasqueradeLayout; addresses: Cidr[] }[] {
   return byFamily(addresses).map(([family, addresses]) => ({ layout: masqueradeLayout(family), addresses }))
 }

@@ -56,7 +56,6 @@ function text(operations: readonly Operation[]): string[] {
     .split("\n")
 }
 
-/** Returns the verb, object and name of each operation. */
 function outline(operations: readonly Operation[]): string[] {
   return text(operations).map((line) => line.split(" ", 3).join(" "))
 }
@@ -235,7 +234,6 @@ function message(attributes: Uint8Array): Message {
   return { type: 0, flags: 0, sequence: 0, payload: concat([netfilterHeader(2), attributes]) }
 }
 
-/** Returns a kernel whose chain has rules with these comments. */
 function ruled(...comments: (string | undefined)[]) {
   const answer = (comment: string | undefined) =>
     message(ruleAttributes.encode({ table, chain, userdata: commentUserdata(comment) }))

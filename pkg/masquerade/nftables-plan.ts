@@ -32,10 +32,7 @@ import {
   prefixIn,
 } from "./nftables-layout.ts"
 
-/**
- * Returns the prefix lengths for which the table has sets of networks; an empty list if the table does not exist.
- * Throws `NetlinkError`.
- */
+/** Returns the prefix lengths with sets of networks; an empty list without the table. Throws `NetlinkError`. */
 export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
   return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }
@@ -104,7 +101,6 @@ export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], co
   return [wake(layout.table), ...elements]
 }
 
-/** The existing objects of a layout at ADD. */
 export interface MasqueradeState {
   /** The prefix lengths for which sets of networks exist. */
   prefixes: readonly number[]

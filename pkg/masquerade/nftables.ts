@@ -42,10 +42,7 @@ import type { MasqueradeSpec } from "./spec.ts"
 export class NftablesMasquerade extends NftablesBackend implements RuleBackend<MasqueradeSpec> {
   protected readonly table = MASQUERADE_TABLE
 
-  /**
-   * Reports whether the kernel has nf_tables with NAT for the families of these addresses. If no rules exist, it tries
-   * a transaction that changes nothing.
-   */
+  /** Reports whether the kernel has nf_tables with NAT for these families; without rules, by an empty transaction. */
   isUsable({ addresses = [] }: Partial<MasqueradeSpec> = {}): boolean {
     const { socket } = this
     const families: Family[] = addresses.length > 0 ? addresses.map(({ ip }) => familyOf(ip)) : [AF_INET]
@@ -68,8 +65,7 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
     if (groups.length === 0) return
     const planMissing = () =>
       groups.flatMap(({ layout, addresses }) => planAdd(layout, readState(socket, layout, addresses), addresses, owner))
-    // A new prefix length needs another rule. If an address already has an owner, the kernel refuses the quick
-    // operations.
+    // A new prefix length needs another rule. If an address has an owner, the kernel refuses the quick operations.
     const isComplete = groups.every(({ layout, addresses }) =>
       hasMasqueradeRulesEvenIfDormant(socket, layout, addresses),
     )

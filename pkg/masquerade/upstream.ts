@@ -19,10 +19,7 @@ const chain: Chain = { table, name: "masq_checks" }
 /** The chain with the jump to that chain. */
 const postrouting: Chain = { table, name: "postrouting" }
 
-/**
- * The masquerade that the Go plugins have added to nf_tables. It is supported so that a node can change suites while
- * containers run.
- */
+/** The Go plugins' masquerade in nf_tables, so that a node can change suites while containers run. */
 export class UpstreamMasquerade extends InTable implements ForeignRules<MasqueradeSpec> {
   protected readonly table = table.name
 
@@ -41,10 +38,7 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
     throw missingRules(`the other suite's masquerade of ${ownerComment(owner)}`, expected)
   }
 
-  /**
-   * Removes the rules of an attachment. The table and chains stay, as after DEL of the Go plugins. Throws
-   * `NetlinkError`.
-   */
+  /** Removes an attachment's rules. Table and chains stay, as with the Go plugins. Throws `NetlinkError`. */
   remove(owner: Owner): void {
     const prefix = upstreamPrefix(owner)
     this.#removeAll((comment) => comment.startsWith(prefix))
@@ -77,10 +71,7 @@ function comparesWith({ expressions }: FoundRule, ip: Uint8Array): boolean {
   )
 }
 
-/**
- * Returns the text with which the comments of an attachment's rules begin: 16 hex digits for the network, and 16 for
- * the interface.
- */
+/** Returns the beginning of an attachment's comments: 16 hex digits for the network, 16 for the interface. */
 export function upstreamPrefix({ network, containerId, ifName }: Owner): string {
   return `${digits(network)}-${digits(`${ifName}:${containerId}`)}`
 }

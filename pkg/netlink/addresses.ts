@@ -19,10 +19,7 @@ export const IFA_F_NODAD = 0x02
 export const IFA_F_DADFAILED = 0x08
 export const IFA_F_TENTATIVE = 0x40
 export const IFA_F_PERMANENT = 0x80
-/**
- * The kernel derives temporary addresses from an address with this flag. It sets the flag on addresses from router
- * advertisements; programs may set it on others.
- */
+/** The kernel derives temporary addresses from such addresses: those of router advertisements, and others so marked. */
 export const IFA_F_MANAGETEMPADDR = 0x100
 /** The flags that a request to add an address may contain, <linux/if_addr.h>. */
 const GIVEN = IFA_F_NODAD | 0x10 | 0x100 | 0x200 | 0x400 // HOMEADDRESS, MANAGETEMPADDR, NOPREFIXROUTE, MCAUTOJOIN

@@ -19,16 +19,12 @@ type AttributeValue<F extends AttributeFields> = { -readonly [K in keyof F]?: In
   unknown?: UnknownAttribute[]
 }
 
-/**
- * A table of attributes: encoder, decoder and type in one. A table is a codec itself, so an attribute may contain
- * another table.
- */
+/** A table of attributes: encoder, decoder and type in one, and a codec, so that an attribute may contain a table. */
 export interface Attributes<F extends AttributeFields> extends Codec<AttributeValue<F>> {
   readonly nested: true
   readonly fields: F
 }
 
-/** A row of a table of attributes. */
 interface Field {
   readonly name: string
   /** The number of the attribute, with `NLA_F_NESTED` for a nested one. */
@@ -116,10 +112,7 @@ function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): v
   Object.defineProperty(value, "unknown", { get, enumerable: true, configurable: true })
 }
 
-/**
- * Returns the codec of a list whose entries are attributes with the same type, such as `RTA_METRICS` or the elements of
- * a set.
- */
+/** Returns the codec of a list of attributes with one type, such as `RTA_METRICS` or the elements of a set. */
 export function listOf<T>(type: number, entry: Codec<T>): Codec<T[]> {
   const field = fieldOf("", type, entry as Codec<unknown>)
   const append = (items: T[], to: Output) => {
@@ -161,10 +154,7 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
   }
 }
 
-/**
- * Appends one attribute to a message: its length, its type, the encoded value, and zeros up to a multiple of four
- * bytes.
- */
+/** Appends one attribute: length, type, encoded value, and zeros up to a multiple of four bytes. */
 export function appendAttribute<T>(type: number, codec: Codec<T>, value: T, to: Output): void {
   appendField(fieldOf("", type, codec as Codec<unknown>), value, to)
 }

@@ -66,9 +66,7 @@ function change(route: NetlinkSocket, type: number, { index, name }: NamedLink, 
   route.execute({ type, what: `${verb} VLANs ${describeVlans(vlans)} of port "${name}"`, payload })
 }
 
-/**
- * Returns the VLANs of one port, or of all bridges and ports of the namespace, like `bridge -compressvlans vlan show`.
- */
+/** Returns the VLANs of one port, or of all bridges and ports, like `bridge -compressvlans vlan show`. */
 export function listPortVlans(route: NetlinkSocket, port?: Pick<Link, "index">): Map<Ifindex, VlanRange[]> {
   const payload = portPayload.encode({ family: AF_BRIDGE }, { extMask: RTEXT_FILTER_BRVLAN_COMPRESSED })
   const found = route.dump({ type: RTM_GETLINK, what: "list VLANs of bridge ports", payload }, (answer) => {

@@ -6,10 +6,7 @@ import { NetlinkError } from "./message.ts"
 const LIMIT_MS = 1000
 /** The share of the remaining time that one of several containers may use, so that time remains for the others. */
 const SHARE = 1 / 4
-/**
- * Multiples of the limit: `list` is the limit for reading a list, `clock` is the limit by the clock for all work on a
- * busy machine.
- */
+/** Multiples of the limit: `list` for reading a list; `clock`, by the clock, for all work on a busy machine. */
 const AT_MOST = { list: 5, clock: 30 } as const
 /** The number of steps that are always allowed, however slow the machine is. An ordinary container needs no more. */
 const FREE_STEPS = { call: 32, share: 4 } as const
@@ -67,10 +64,7 @@ export class Budget {
     this.#take(what, 1)
   }
 
-  /**
-   * Like `step`, but for each datagram of a list. The limit is five times as long, so that a routing table of 100,000
-   * routes can be read.
-   */
+  /** Like `step`, per datagram of a list. The limit is five times as long, enough for 100,000 routes. */
   stepOfList(what: string): void {
     this.#take(what, AT_MOST.list)
   }

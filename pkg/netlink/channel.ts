@@ -16,10 +16,7 @@ export interface Request {
   isShort?: true
 }
 
-/**
- * Sends and receives datagrams of messages. It numbers the requests, and reports an answer that can no longer arrive as
- * lost.
- */
+/** Sends and receives datagrams of messages. Numbers the requests, and reports lost answers. */
 export class Channel implements Disposable {
   readonly #transport: Transport
   #sequence: number
@@ -103,10 +100,7 @@ export class Channel implements Disposable {
     return this.#transport.isWide
   }
 
-  /**
-   * Replaces the socket with a new one and discards the data still queued on the old one. Returns false if that is
-   * impossible.
-   */
+  /** Replaces the socket, and discards data still queued on the old one. Returns false if that is impossible. */
   renew(): boolean {
     return this.#transport.renew()
   }

@@ -14,9 +14,7 @@ export interface Codec<T> extends WholeCodec<T> {
   readonly size?: number
   /** Returns the integer at offset `at`; only for codecs of integers. Bytes beyond the end count as zeros. */
   get?(from: Uint8Array, at: number): T
-  /**
-   * Writes the integer at offset `at`; only for codecs of integers. Throws `RangeError` for a value that does not fit.
-   */
+  /** Writes the integer at offset `at`; only for codecs of integers. Throws `RangeError` if it does not fit. */
   put?(value: T, into: Uint8Array, at: number): void
   /** The attribute contains attributes, so its type carries `NLA_F_NESTED`. */
   readonly nested?: true
@@ -71,10 +69,7 @@ export const text: Codec<string> = codec(
   },
 )
 
-/**
- * 0xdc00 + B, a lone low surrogate, stands for the byte B of 0x80 or more. Decoding valid UTF-8 never results in a lone
- * surrogate.
- */
+/** 0xdc00 + B, a lone low surrogate, stands for byte B of 0x80 or more. Valid UTF-8 never decodes to one. */
 const ESCAPED_BYTE = 0xdc00
 
 /**
@@ -112,10 +107,7 @@ export const flag: Codec<true> = codec(
 
 const hexBytes: readonly string[] = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"))
 
-/**
- * A hardware address as text, such as "0a:00:00:00:00:01". An Ethernet address has six bytes; links of other types have
- * addresses of other lengths.
- */
+/** A hardware address as text, "0a:00:00:00:00:01" for Ethernet. Other types of links have other lengths. */
 export const mac: Codec<string> = codec(
   (value, to) => {
     const parts = value === "" ? [] : value.split(":")

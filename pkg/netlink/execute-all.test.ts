@@ -6,7 +6,6 @@ import { type Answer, acknowledge, ScriptedKernel } from "./testing.ts"
 
 const [EEXIST, EINVAL, ENOBUFS, EAGAIN] = [17, 22, 105, 11]
 
-/** Returns requests that differ only in their single byte. */
 const requests = (count: number) =>
   Array.from({ length: count }, (_, at) => ({
     type: 24,
@@ -21,10 +20,7 @@ function connect(script: (request: Message) => Answer[]) {
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
 }
 
-/**
- * Returns the script of a kernel that refuses requests with certain bytes, and acknowledges requests that ask for an
- * acknowledgement.
- */
+/** Returns a script that refuses requests with certain bytes, and acknowledges others that ask for it. */
 const refusing =
   (...refused: number[]) =>
   (request: Message) => {

@@ -10,10 +10,7 @@ export interface Refusal<R extends Request = Request> {
   readonly error: NetlinkError
 }
 
-/**
- * The number of requests in one datagram. Even if the kernel refuses all of them, the refusals fit into the socket's
- * receive buffer.
- */
+/** The number of requests in a datagram. All refusals together fit into the socket's receive buffer. */
 const BATCH = 100
 
 /**
@@ -42,10 +39,7 @@ export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/**
- * Sends requests in one datagram. If an answer is lost, sends each request again by itself, and ignores refusals of
- * requests that had already been executed.
- */
+/** Sends requests in one datagram. If an answer is lost, sends each again, ignoring refusals of executed ones. */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)

@@ -13,10 +13,7 @@ const [EAFNOSUPPORT, EOPNOTSUPP, EPERM] = [97, 95, 1]
 /** struct fib_rule_hdr */
 const rule = Uint8Array.of(AF_INET, 0, 0, 0, 254, 0, 0, 1, 0, 0, 0, 0)
 
-/**
- * Returns a socket to a kernel without IPv6, like 6.1 with `ipv6.disable=1`, which answers requests for IPv6 with
- * objects of other families.
- */
+/** Returns a socket to a kernel like 6.1 with `ipv6.disable=1`, which answers IPv6 requests with other families. */
 function withoutIpv6(payload: Uint8Array): NetlinkSocket {
   const kernel = new ScriptedKernel((request) => [
     encodeMessage(request.type - 2, 2, request.sequence, payload),

@@ -7,10 +7,7 @@ import type { NetlinkSocket } from "./socket.ts"
 /** The reason in error messages on a kernel without IPv6. */
 export const noIpv6 = "the kernel has no IPv6: it was built without it, or started with ipv6.disable=1"
 
-/**
- * Reports whether an error means that the kernel lacks an address family. The kernel then lacks the request
- * (`EOPNOTSUPP`) or the family of rules (`EAFNOSUPPORT`).
- */
+/** Reports whether the kernel lacks a family: its request (`EOPNOTSUPP`) or its rules (`EAFNOSUPPORT`). */
 export function isNoFamily(error: unknown): boolean {
   return isErrno(error, ...NO_FAMILY)
 }

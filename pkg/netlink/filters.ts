@@ -30,10 +30,7 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /**
-   * The chain of the filter, if it is not 0. Such a filter sees only packets that an action of another filter sends to
-   * the chain.
-   */
+  /** The filter's chain, if not 0. It sees only packets that another filter's action sends to the chain. */
   chain?: number
   /** The options; undefined for a kind that is not in `filterKinds`. */
   options?: FilterOptions<"u32"> & FilterOptions<"bpf">
@@ -50,10 +47,7 @@ export function addFilter<K extends FilterKind>(route: NetlinkSocket, device: Na
   route.execute({ type: RTM_NEWTFILTER, flags, what: `add a filter to "${device.name}"`, payload })
 }
 
-/**
- * Returns the filters of a qdisc or a hook, like `tc filter show dev LINK parent PARENT`. Returns an empty list if the
- * parent does not exist.
- */
+/** Returns filters, like `tc filter show dev LINK parent PARENT`; an empty list if the parent does not exist. */
 export function listFilters(route: NetlinkSocket, device: NamedLink, parent: number): Filter[] {
   const payload = trafficPayload.encode({ index: device.index, parent })
   return route.dump({ type: RTM_GETTFILTER, what: `list the filters of "${device.name}"`, payload }, (message) => {
@@ -84,10 +78,7 @@ export function deleteFilter(route: NetlinkSocket, device: NamedLink, filter: Fi
   route.execute({ type: RTM_DELTFILTER, what: `delete a filter of "${device.name}"`, payload })
 }
 
-/**
- * Returns the indexes of the links to which a filter redirects packets. The index is 0 for a link that no longer
- * exists.
- */
+/** Returns the indexes of the links to which a filter redirects packets; 0 for a link that no longer exists. */
 export function redirectsOf({ options }: Filter): number[] {
   return (options?.actions ?? []).flatMap((action) => findRedirect(action) ?? [])
 }

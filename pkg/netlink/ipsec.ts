@@ -12,10 +12,7 @@ const [XFRMA_TMPL, XFRMA_MARK, XFRMA_IF_ID] = [5, 21, 31]
 const XFRM_POLICY_BLOCK = 1
 const XFRM_USERPOLICY_BLOCK = 1
 
-/**
- * The names of `XFRM_POLICY_IN`, `_OUT` and `_FWD`, in this order. Policies of single sockets have greater numbers and
- * are left out.
- */
+/** The names of `XFRM_POLICY_IN`, `_OUT` and `_FWD`, in order. Greater numbers, of single sockets, are left out. */
 const directions = ["in", "out", "fwd"] as const
 
 const families: readonly Family[] = [AF_INET, AF_INET6]
@@ -23,9 +20,7 @@ const families: readonly Family[] = [AF_INET, AF_INET6]
 /** The direction of a policy, as `ip xfrm policy` calls it. */
 export type IpsecDirection = (typeof directions)[number]
 
-/**
- * struct xfrm_userpolicy_info: a selector, lifetimes, and further fields. The selector begins with the two addresses.
- */
+/** struct xfrm_userpolicy_info: a selector, which begins with the two addresses, lifetimes, and further fields. */
 const ADDRESS = 16
 const selectorRest = struct({
   dport: u16be,
@@ -123,10 +118,7 @@ export function listIpsec(socket: Pick<NetlinkSocket, "dump" | "get">): Ipsec {
   return { policies: policies.sort((a, b) => a.priority - b.priority), states, blockedByDefault }
 }
 
-/**
- * Returns the directions whose default in struct xfrm_userpolicy_default (in, fwd, out) is to block; none on kernels
- * before 5.14.
- */
+/** Returns the directions blocked by struct xfrm_userpolicy_default (in, fwd, out); none on kernels before 5.14. */
 function readDefaults(socket: Pick<NetlinkSocket, "get">): IpsecDirection[] {
   const request = { type: XFRM_MSG_GETDEFAULT, what: "find the default IPsec policy", payload: new Uint8Array(3) }
   try {

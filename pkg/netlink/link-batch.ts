@@ -5,10 +5,7 @@ import type { Link, NamedLink } from "./links.ts"
 import { NLM_F_ACK } from "./message.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/**
- * The number of links that one request deletes. The request takes the kernel some 50 ms, during which no other process
- * can change links.
- */
+/** The number of links in a delete request, which blocks other changes of links for some 50 ms. */
 const BATCH = 500
 
 /**
@@ -26,10 +23,7 @@ export function deleteLinks(route: NetlinkSocket, links: readonly NamedLink[]): 
   })
 }
 
-/**
- * Deletes links one by one, with `nsid` in the namespace of this nsid, where links cannot be put into a group. Throws
- * like `deleteLinks`.
- */
+/** Deletes links one by one, also in the namespace of `nsid`, which has no groups. Throws like `deleteLinks`. */
 export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], nsid?: number): void {
   for (const [at, link] of links.entries()) {
     route.step(`delete ${links.length - at} links`)
@@ -38,10 +32,7 @@ export function deleteEach(route: NetlinkSocket, links: readonly NamedLink[], ns
   }
 }
 
-/**
- * Deletes links with one request. Returns false and deletes nothing if the group contains a link that cannot be
- * deleted, such as `lo`.
- */
+/** Deletes links with one request. Returns false, with all links left, if one cannot be deleted, such as `lo`. */
 function deleteAtOnce(route: NetlinkSocket, links: readonly Pick<Link, "index">[]): boolean {
   const group = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   const what = `delete ${links.length} links`

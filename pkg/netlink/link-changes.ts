@@ -125,16 +125,11 @@ export interface LinkChange {
   netnsFd?: number
   /** The index of the link in the namespace of `netnsFd`. Kernels before 5.12 ignore it and choose one. */
   newIndex?: Ifindex
-  /**
-   * The operational state. The kernel accepts only the change from unknown to up, and only while the link has carrier.
-   */
+  /** The operational state. The kernel accepts only unknown to up, and only while the link has carrier. */
   operState?: typeof OperState.Up
 }
 
-/**
- * Changes attributes of a link in one request, like `ip link set`. The link is given by its name or index. Throws
- * `ENODEV` if it does not exist.
- */
+/** Changes a link, by name or index, in one request, like `ip link set`. Throws `ENODEV` if it does not exist. */
 export function setLink(route: NetlinkSocket, which: string | NamedLink, change: LinkChange): void {
   route.execute(toSetLink(which, change))
 }
@@ -156,10 +151,7 @@ export function toSetLink(which: string | NamedLink, change: LinkChange): Reques
   return { type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload }
 }
 
-/**
- * Deletes a link, like `ip link del`; a veth together with its peer. With `nsid`, the link is in the namespace of this
- * nsid. Throws `ENODEV` if the link does not exist.
- */
+/** Deletes a link, a veth with its peer, like `ip link del`; with `nsid` in that namespace. Throws `ENODEV`. */
 export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
   route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })
@@ -177,10 +169,7 @@ export function addAltNames(route: NetlinkSocket, link: NamedLink, altNames: str
   changeAltNames(route, link, altNames, RTM_NEWLINKPROP)
 }
 
-/**
- * Deletes alternative names of a link, like `ip link property del dev NAME altname …`. Throws `EINVAL` if the link does
- * not have one of them.
- */
+/** Deletes alternative names, like `ip link property del dev NAME altname …`. Throws `EINVAL` if one is missing. */
 export function deleteAltNames(route: NetlinkSocket, link: NamedLink, altNames: string[]): void {
   changeAltNames(route, link, altNames, RTM_DELLINKPROP)
 }

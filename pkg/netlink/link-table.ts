@@ -62,10 +62,7 @@ export const linkAttributes = attrs({
   mtu: [4, u32],
   /** The kind of the root qdisc, such as "noqueue" by default. */
   qdisc: [6, text],
-  /**
-   * The index of the veth's peer, or of the parent of a VLAN or macvlan. The index is that in the namespace of
-   * `linkNetnsId`.
-   */
+  /** The index, in the namespace of `linkNetnsId`, of a veth's peer, or of the parent of a VLAN or macvlan. */
   link: [5, i32],
   master: [10, u32],
   txQueueLength: [13, u32],
@@ -110,9 +107,7 @@ const {
   xdp,
 } = linkAttributes.fields
 
-/**
- * The number of `net.ipv4.conf.NAME.arp_ignore` in `IFLA_INET_CONF`, counted from 1: `IPV4_DEVCONF_*`, <linux/ip.h>.
- */
+/** The number of `net.ipv4.conf.NAME.arp_ignore` in `IFLA_INET_CONF`, from 1: `IPV4_DEVCONF_*`, <linux/ip.h>. */
 const IPV4_DEVCONF_ARP_IGNORE = 19
 const arpIgnore: Codec<number> = codec(
   () => {},
@@ -120,10 +115,7 @@ const arpIgnore: Codec<number> = codec(
 )
 const known = { keepsUnknown: false }
 
-/**
- * The attributes that the tools read of each link. Decoding only these saves most of the time on a node with hundreds
- * of links.
- */
+/** The attributes that tools read. Decoding only these saves most of the time on a node with hundreds of links. */
 export const briefLinkAttributes = attrs(
   {
     ...{ mac: address, name, mtu, qdisc, link, master, operState, alias, carrier, linkNetnsId, xdp },
@@ -157,10 +149,7 @@ export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
 /** `ETH_P_8021Q` and `ETH_P_8021AD`, <linux/if_ether.h>: the first field of a VLAN tag. */
 export const vlanProtocols = { "802.1q": 0x8100, "802.1ad": 0x88a8 } as const
 
-/**
- * The kinds of links that plugins create, each with its `IFLA_INFO_DATA`, <linux/if_link.h>. The data of a link of
- * another kind is kept as bytes.
- */
+/** Kinds of links that plugins create, with `IFLA_INFO_DATA`, <linux/if_link.h>. Others' data is kept as bytes. */
 export const linkKinds = {
   bridge: bridgeData,
   veth: attrs({ peer: [1, vethPeer] }), // VETH_INFO_PEER

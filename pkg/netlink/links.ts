@@ -62,17 +62,11 @@ export function linkData<K extends LinkKind>(
   return readAnswer(`read the attributes of a link of kind ${kind}`, () => linkKinds[kind].decode(data)) as LinkData<K>
 }
 
-/**
- * `IFLA_INET6_CONF` in the AF_INET6 part of `IFLA_AF_SPEC`: an array of settings, indexed by `DEVCONF_*`,
- * <linux/ipv6.h>.
- */
+/** `IFLA_INET6_CONF` in AF_INET6 of `IFLA_AF_SPEC`: an array of settings by `DEVCONF_*`, <linux/ipv6.h>. */
 const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
 const DEVCONF_ACCEPT_RA = 3
 
-/**
- * Reports whether a link accepts routes and addresses from router advertisements: `net.ipv6.conf.NAME.accept_ra`. False
- * without IPv6.
- */
+/** Reports whether a link accepts router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without IPv6. */
 export function acceptsRa({ attributes }: Link): boolean {
   const { inet6 } = familySettings.decode(attributes.perFamily ?? new Uint8Array())
   return i32.get(inet6?.settings ?? new Uint8Array(), 4 * DEVCONF_ACCEPT_RA) !== 0
@@ -90,10 +84,7 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/**
- * Returns a link of the namespace with this nsid; undefined if the link or the namespace no longer exists. Throws
- * `NetlinkError`.
- */
+/** Returns a link of the namespace with this nsid; undefined if either no longer exists. Throws `NetlinkError`. */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }
@@ -129,10 +120,7 @@ export function listLinks(
   return listLinksOf(route, undefined, readLink, isWanted, filter)
 }
 
-/**
- * Returns all links of the namespace, with fewer attributes. With `nsid`, returns the links of that namespace, or an
- * empty list if it no longer exists.
- */
+/** Returns all links, with fewer attributes; with `nsid` those of that namespace, none if it no longer exists. */
 export function listBriefLinks(route: NetlinkSocket, nsid?: number): BriefLink[] {
   const list = () => listLinksOf(route, nsid, readBriefLink)
   return nsid === undefined ? list() : (unlessErrno(list, "EINVAL") ?? [])
@@ -148,10 +136,7 @@ export function listLinksInside(
   return unlessErrno(() => listLinksOf(route, nsid, readLink, isWanted, filter), "EINVAL") ?? []
 }
 
-/**
- * The number of times that the list of links is read if it changes during each. A link missing in three lists does not
- * exist.
- */
+/** The attempts to read a changing list of links. A link missing in three lists does not exist. */
 const LIST_ATTEMPTS = 3
 
 function listLinksOf<T extends BriefLink>(

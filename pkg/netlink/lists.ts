@@ -15,10 +15,7 @@ import {
   readDone,
 } from "./message.ts"
 
-/**
- * The number of bytes of a list, some 160 elements of a set, beyond which opening another socket takes less time than
- * reading on.
- */
+/** The bytes of a list, some 160 elements of a set, beyond which opening another socket is faster than reading on. */
 const ENOUGH_OF_A_LIST = 16 << 10
 
 /** The number of attempts for a list that changes while it is read. */
@@ -56,10 +53,7 @@ export class Lists {
     while (!this.#channel.receive(what).some(isDone)) {}
   }
 
-  /**
-   * Returns the results of `pick` for all messages of the list, without undefined. Reads the list again if it changed
-   * while it was read. Throws `NetlinkError`.
-   */
+  /** Returns the results of `pick` without undefined. Reads again a list that has changed. Throws `NetlinkError`. */
   all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {
     for (let attempt = 1; ; attempt++) {
       const found = this.#allOrAgain(request, pick)
@@ -124,7 +118,6 @@ export class Lists {
   }
 }
 
-/** Reports whether a message ends a list. */
 export function isDone({ type }: Message): boolean {
   return type === NLMSG_DONE
 }

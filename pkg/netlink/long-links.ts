@@ -10,10 +10,7 @@ const IFLA_ALT_IFNAME = 53
 /** `IFLA_INFO_DATA` in `IFLA_LINKINFO`: the settings that depend on the kind of the link. */
 const IFLA_INFO_DATA = 2
 
-/**
- * Returns the attributes of a link from a message so long that an attribute's length may be cut to 16 bits. Throws
- * `DecodeError`.
- */
+/** Returns a link's attributes from a message so long that lengths are cut to 16 bits. Throws `DecodeError`. */
 export function decodeLongLink<A extends object>(payload: Uint8Array, table: WholeCodec<A>): A {
   return decodeAttributes(payload.subarray(linkHeader.size), table)
 }

@@ -23,10 +23,7 @@ export function retryLostAnswer<T>(ask: () => T): T {
   }
 }
 
-/**
- * Reports whether a refusal shows that an earlier copy of the request was executed: the object to create exists, or the
- * object to delete does not.
- */
+/** Reports whether a refusal shows that an earlier copy was executed: the object exists, or was deleted. */
 export function isAlreadyDone({ type, flags = 0 }: { type: number; flags?: number }, error: unknown): boolean {
   if (!(error instanceof NetlinkError)) return false
   if (flags & NLM_F_CREATE) return isErrno(error, "EEXIST")

@@ -14,7 +14,6 @@ import {
 } from "./message.ts"
 import { expectOnlyDecodeErrors, hex } from "./testing.ts"
 
-/** Returns the only message in these bytes. */
 function only(bytes: Uint8Array): Message {
   const [message, ...more] = readMessages(bytes)
   if (!message || more.length > 0) throw new Error("not one message")

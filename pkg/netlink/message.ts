@@ -45,7 +45,6 @@ export function appendMessage({ type, flags, sequence, payload }: Message, to: O
   to.align()
 }
 
-/** Returns one message as bytes. */
 export function encodeMessage(type: number, flags: number, sequence: number, payload: Uint8Array): Uint8Array {
   return encoded(appendMessage, { type, flags, sequence, payload })
 }
@@ -71,18 +70,13 @@ export function readMessages(datagram: Uint8Array): Message[] {
   return messages
 }
 
-/**
- * struct nlmsgerr, up to the header of the answered request. `error` is a negative errno, or 0 for an acknowledgement.
- */
+/** struct nlmsgerr, up to the answered request's header. `error` is a negative errno, or 0 for an acknowledgement. */
 const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
 
 /** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */
 const extendedAck = attrs({ message: [1, text], offset: [2, u32], missingType: [5, u32], missingNest: [6, u32] })
 
-/**
- * The content of an `NLMSG_ERROR` or `NLMSG_DONE` message: an errno, 0 for success, and the kernel's explanation if
- * there is one.
- */
+/** The content of `NLMSG_ERROR` or `NLMSG_DONE`: an errno, 0 for success, and the kernel's explanation, if any. */
 export interface Acknowledgement {
   errno: number
   extack?: string
@@ -120,9 +114,7 @@ export function netfilterHeader(family: number, resource = 0): Uint8Array {
   return new Uint8Array([family, 0, resource >> 8, resource & 0xff])
 }
 
-/**
- * The error for a request that the kernel refused. It does not leave the process: plugins turn it into a `CniError`.
- */
+/** The error for a refused request. It does not leave the process: plugins turn it into a `CniError`. */
 export class NetlinkError extends Error {
   override readonly name = "NetlinkError"
   /** The name of the errno, such as "EEXIST". */

@@ -33,10 +33,7 @@ const tablePayload = payloadOf(
 export interface NeighbourTable {
   family: Family
   entries: number
-  /**
-   * gc_thresh3, the maximum number of entries. When the table is full the kernel drops unused entries, or refuses a new
-   * entry if none is unused.
-   */
+  /** gc_thresh3, the maximum of entries. Beyond it an unused entry is dropped, or the new entry refused. */
   most: number
   /** The number of entries refused since boot. */
   refused: number

@@ -30,10 +30,7 @@ export interface Neighbour {
   state: number
 }
 
-/**
- * Returns the neighbors of a family, or of both, like `ip neigh show`. With `states`, bits of `NeighbourState`, returns
- * only those in one of these states.
- */
+/** Returns neighbors of one or both families, like `ip neigh show`; only in `states`, bits of `NeighbourState`. */
 export function listNeighbours(route: NetlinkSocket, family?: Family, states?: number): Neighbour[] {
   const payload = neighbourHeader.encode({ family })
   return dumpFamily(route, family, { type: RTM_GETNEIGH, what: "list neighbours", payload }, (message) => {
@@ -69,9 +66,7 @@ export function findForwardingEntry(route: NetlinkSocket, bridge: NamedLink, mac
   })
 }
 
-/**
- * A static entry of a forwarding database, which the bridge neither learns from frames nor changes because of frames.
- */
+/** A static entry of a forwarding database, which the bridge neither learns nor changes because of frames. */
 export interface FixedEntry extends ForwardingEntry {
   mac: string
 }

@@ -37,17 +37,13 @@ export class Output {
     this.end += bytes.length
   }
 
-  /** Adds `count` zeros. */
   addZeros(count: number): void {
     this.reserve(count).fill(0, this.end, this.end + count)
     this.end += count
   }
 }
 
-/**
- * The buffer in which all messages of the process are assembled. It is part of the heap image. Each call of `encoded`
- * resets `end` to its old value.
- */
+/** The buffer for all messages of the process, part of the heap image. `encoded` resets `end` to its old value. */
 const scratch = new Output()
 
 /** Returns the bytes that `append` adds to an output, as a separate array. */

@@ -55,18 +55,12 @@ export function addQdisc<K extends QdiscKind>(route: NetlinkSocket, device: Name
   route.execute({ type: RTM_NEWQDISC, flags, what: `add qdisc ${kind} to "${device.name}"`, payload })
 }
 
-/**
- * Adds a qdisc "ingress", like `tc qdisc add dev LINK ingress`. Throws `EEXIST` if the link has a qdisc "ingress" or
- * "clsact".
- */
+/** Adds a qdisc like `tc qdisc add dev LINK ingress`. Throws `EEXIST` if the link has "ingress" or "clsact". */
 export function addIngress(route: NetlinkSocket, device: NamedLink): void {
   addQdisc(route, device, { kind: "ingress", parent: TC_H_INGRESS, handle: INGRESS_HANDLE, options: {} })
 }
 
-/**
- * Returns the qdisc of a link at `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show dev LINK root`. Returns undefined
- * for the kernel's default qdisc.
- */
+/** Returns the qdisc at `TC_H_ROOT` or `TC_H_INGRESS`, like `tc qdisc show`; undefined for the kernel's default. */
 export function findQdisc(route: NetlinkSocket, device: NamedLink, parent: number): Qdisc | undefined {
   const payload = trafficPayload.encode({ index: device.index, parent })
   // Without NLM_F_ECHO the kernel reports a qdisc to all listeners except the requester. It reports no default qdisc;
@@ -105,10 +99,7 @@ export function qdiscOptions<K extends QdiscKind>(
   ) as QdiscOptions<K>
 }
 
-/**
- * Deletes the qdisc of a link at `TC_H_ROOT` or `TC_H_INGRESS`, with its classes and filters, like `tc qdisc del dev
- * LINK root`. Throws `ENOENT` if it does not exist.
- */
+/** Deletes the qdisc at `TC_H_ROOT` or `TC_H_INGRESS` and all below it, like `tc qdisc del`. Throws `ENOENT`. */
 export function deleteQdisc(route: NetlinkSocket, device: NamedLink, parent: number): void {
   const payload = trafficPayload.encode({ index: device.index, parent })
   route.execute({ type: RTM_DELQDISC, what: `delete a qdisc of "${device.name}"`, payload })

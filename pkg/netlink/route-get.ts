@@ -8,10 +8,7 @@ import { NetlinkError } from "./message.ts"
 import { type ListedRoute, RTM_GETROUTE, readRoute, routeHeader } from "./routes.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/**
- * `RTM_F_LOOKUP_TABLE` makes the kernel name the table in which it found an IPv4 route. For IPv6 it always names the
- * table, and refuses the flag.
- */
+/** `RTM_F_LOOKUP_TABLE`: asks for the table of an IPv4 route. For IPv6 it is always named, and the flag refused. */
 const RTM_F_LOOKUP_TABLE = 0x1000
 
 const questionPayload = payloadOf(
@@ -26,17 +23,11 @@ const questionPayload = payloadOf(
   }),
 )
 
-/**
- * A packet for which a route is looked up. A routing rule with a selector for a property that is left out does not
- * match.
- */
+/** A packet whose route is looked up. A routing rule with a selector for a missing property does not match. */
 export interface RouteQuestion {
   readonly dst: Uint8Array
   readonly src?: Uint8Array | undefined
-  /**
-   * The interface on which the packet arrives. If undefined, the host sends the packet, and `src` must be an address of
-   * the host.
-   */
+  /** The interface on which the packet arrives. If undefined, the host sends it, and `src` must be the host's. */
   readonly input?: Ifindex | undefined
   readonly mark?: number | undefined
   /** `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_ICMP` or `IPPROTO_ICMPV6`; the kernel refuses all others. */

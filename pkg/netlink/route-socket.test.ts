@@ -112,7 +112,6 @@ test("a socket is closed at the end of its scope", () => {
   expect(open()).toBe(before)
 })
 
-/** Returns the attributes that are nested in the attributes with this type. */
 function inside(type: number, attributes: readonly UnknownAttribute[] = []): UnknownAttribute[] {
   return attributes.filter((found) => found.type === type).flatMap(({ payload }) => readAttributes(payload))
 }

@@ -51,10 +51,7 @@ export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   })
 }
 
-/**
- * Assigns an nsid to another namespace, like `ip netns set NAME auto`, unless it has one. `fd` is a descriptor of the
- * other namespace. Throws `NetlinkError`.
- */
+/** Assigns an nsid to the namespace of `fd` if it has none, like `ip netns set NAME auto`. Throws `NetlinkError`. */
 export function assignNsid(route: NetlinkSocket, fd: number): void {
   const what = `assign an nsid to namespace descriptor ${fd}`
   const payload = nsidPayload.encode({}, { fd, nsid: NETNSA_NSID_NOT_ASSIGNED })

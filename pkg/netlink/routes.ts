@@ -58,10 +58,7 @@ const routeAttributes = attrs(
 )
 const routePayload = payloadOf(routeHeader, routeAttributes)
 
-/**
- * A route; a unicast route if `type` is undefined. `dst` has no host bits. Addresses have 4 or 16 bytes in network
- * order.
- */
+/** A route, unicast if `type` is undefined. `dst` has no host bits. Addresses have 4 or 16 bytes, network order. */
 export interface RouteSpec {
   dst: Uint8Array
   prefix: number
@@ -99,9 +96,7 @@ export interface ListedRoute extends RouteSpec {
 
 type Mode = "add" | "replace" | "append"
 
-/**
- * Adds a route, like `ip route add`, `replace` or `append`. Throws `EEXIST` if `mode` is "add" and the route exists.
- */
+/** Adds a route, like `ip route add`, `replace` or `append`. Throws `EEXIST` if "add" finds the same route. */
 export function addRoute(route: NetlinkSocket, spec: RouteSpec, mode: Mode = "add"): void {
   route.execute(toAddRoute(spec, mode))
 }
@@ -116,10 +111,7 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
   return { type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec), spec }
 }
 
-/**
- * Deletes a route that matches all given attributes, with any protocol, like `ip route del unicast`. Throws `ESRCH` if
- * no route matches.
- */
+/** Deletes a route with all given attributes, any protocol, like `ip route del unicast`. Throws `ESRCH` if none. */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
 }

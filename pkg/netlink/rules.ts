@@ -60,10 +60,7 @@ const ruleAttributes = attrs({
 })
 const rulePayload = payloadOf(ruleHeader, ruleAttributes)
 
-/**
- * A policy routing rule. It selects a routing table for packets that match all selectors of the rule, or with `not`,
- * for all other packets.
- */
+/** A routing rule, which selects a table for packets that match all its selectors, or with `not`, for all others. */
 export interface Rule {
   family: Family
   not?: boolean | undefined
@@ -104,10 +101,7 @@ export function addRule(route: NetlinkSocket, rule: Rule): void {
   route.execute({ type: RTM_NEWRULE, flags, what: `add rule ${showRule(rule)}`, payload: encodeRule(rule) })
 }
 
-/**
- * Returns the request that deletes a rule which matches all given attributes, like `ip rule del`; for `executeAll`. The
- * kernel answers `ENOENT` if no rule matches.
- */
+/** Returns the request of `ip rule del` with all given attributes, for `executeAll`; `ENOENT` if none matches. */
 export function toDeleteRule(rule: Rule): Request {
   return { type: RTM_DELRULE, what: `delete rule ${showRule(rule)}`, payload: encodeRule(rule) }
 }

@@ -11,7 +11,6 @@ const NLM_F_DUMP = 0x300
 const ENOMEM = 12
 const ENOBUFS = 105
 
-/** Returns a scripted kernel and a socket to it. */
 function connect(script: (request: Message) => Answer[] = () => []) {
   const kernel = new ScriptedKernel(script)
   return { kernel, route: new NetlinkSocket(NETLINK_ROUTE, 0, kernel) }
@@ -26,7 +25,6 @@ function entry({ sequence }: Pick<Message, "sequence">, tag: number, flags = 2):
 const whole = (message: Message) => message
 const tags = (messages: readonly Message[]) => messages.map(({ payload }) => payload[0])
 
-/** Returns the exception that an action throws. */
 function errorOf(action: () => unknown): unknown {
   try {
     action()
@@ -46,10 +44,7 @@ describe("the beginning of a list", () => {
       Uint8Array.from({ length }, () => tag),
     )
 
-  /**
-   * Returns a kernel whose lists have this many datagrams of this many bytes. It answers other requests with an entry
-   * 9.
-   */
+  /** Returns a kernel whose lists have so many datagrams of so many bytes. It answers others with an entry 9. */
   const listing = (datagrams: number, length: number) =>
     connect((sent) => {
       if ((sent.flags & NLM_F_DUMP) === 0) return [entry(sent, 9, 0)]

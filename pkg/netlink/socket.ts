@@ -75,10 +75,7 @@ export class NetlinkSocket implements Disposable {
     }
   }
 
-  /**
-   * Sends a request to which the answer is one message, and sends it again if the answer is lost. Returns the result of
-   * `read`. Throws `NetlinkError`.
-   */
+  /** Sends a request, again if the answer is lost. Returns the result of `read`. Throws `NetlinkError`. */
   get<T>(request: Request, read: (message: Message) => T): T {
     const isList = (request.flags ?? 0) & NLM_F_DUMP // the caller needs only the first message of the list
     const answer = isList ? this.#askForBeginning(request) : retryLostAnswer(() => this.#ask(request))
@@ -86,10 +83,7 @@ export class NetlinkSocket implements Disposable {
     throw new NetlinkError(request.what, answer.errno, answer.extack)
   }
 
-  /**
-   * Like `get`, but returns `undefined` if the kernel answers with the errno `nothing`, or, for a request with
-   * `NLM_F_ACK`, with an acknowledgement alone.
-   */
+  /** Like `get`; `undefined` for the errno `nothing`, or, with `NLM_F_ACK`, for an acknowledgement alone. */
   find<T>(request: Request, nothing: number, read: (message: Message) => T): T | undefined {
     const answer = retryLostAnswer(() => this.#ask(request))
     if ("payload" in answer) return readAnswer(request.what, () => read(answer))
@@ -106,10 +100,7 @@ export class NetlinkSocket implements Disposable {
     return answer
   }
 
-  /**
-   * Sends a request and returns the message that answers it. Calls `look` with each datagram up to the one with the
-   * answer.
-   */
+  /** Sends a request and returns its answer. Calls `look` with each datagram up to the one with the answer. */
   #ask(request: Request, look?: (datagram: readonly Message[]) => void): Message | Acknowledgement {
     const sequence = this.#channel.send([request])
     for (;;) {
@@ -184,10 +175,7 @@ export class NetlinkSocket implements Disposable {
     return this.#channel.nextEvents(timeoutMs)
   }
 
-  /**
-   * Like `nextEvents`, but returns `undefined` at once if no event has arrived: for a process that waits on several
-   * descriptors.
-   */
+  /** Like `nextEvents`, but `undefined` at once without an event: for a process that waits on several descriptors. */
   takeEvents(): Message[] | undefined {
     return this.#channel.takeEvents()
   }

@@ -19,7 +19,6 @@ export function ip(text: string): Uint8Array {
   return Uint8Array.fromHex(text.replace(/[^:]+/g, (group) => group.padStart(4, "0")).replaceAll(":", ""))
 }
 
-/** Returns a link in the form of the functions' arguments. */
 export function linkNumber(index: number, name: string): { index: Ifindex; name: string } {
   return { index: index as Ifindex, name }
 }
@@ -49,7 +48,6 @@ export class ScriptedKernel implements Transport {
     this.firstSequence = firstSequence
   }
 
-  /** The received requests, in order. */
   get requests(): Message[] {
     return this.datagrams.flatMap(readMessages)
   }
@@ -94,7 +92,6 @@ export class ScriptedKernel implements Transport {
   }
 }
 
-/** Returns a message that answers a request. */
 export function reply(request: Pick<Message, "sequence">, type: number, payload: Uint8Array): Uint8Array {
   return encodeMessage(type, 0, request.sequence, payload)
 }
@@ -147,10 +144,7 @@ export function dumping(answers: (request: Request) => readonly Message[]): Netl
   }
 }
 
-/**
- * The layout of a payload: the size of the header before the attributes, the attributes that contain attributes, and
- * the attributes that are texts.
- */
+/** The layout of a payload: the header's size, and the attributes that contain attributes, or are texts. */
 export interface Layout {
   header?: number
   nested?: Record<number, Layout>

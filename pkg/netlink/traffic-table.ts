@@ -13,10 +13,7 @@ export const trafficHeader = struct({
   info: u32,
 })
 
-/**
- * `TCA_*`. The type of `options` depends on `kind`: see `qdiscKinds` and `filterKinds`. Only filters have a `chain`;
- * the first chain is 0.
- */
+/** `TCA_*`. `kind` decides `options`: see `qdiscKinds`, `filterKinds`. Only filters have a `chain`; the first is 0. */
 export const trafficAttributes = attrs({ kind: [1, text], options: [2, bytes], chain: [11, u32] })
 
 /** The payload of a message of traffic control. */
@@ -33,10 +30,7 @@ export const CLSACT_INGRESS = 0xfffffff2
 /** The parent of filters of "clsact" for packets that the link sends, `ffff:fff3`. */
 export const CLSACT_EGRESS = 0xfffffff3
 
-/**
- * struct tc_tbf_qopt. It contains struct tc_ratespec twice: eight bytes about a rate table, which is not used, and the
- * rate in bytes per second.
- */
+/** struct tc_tbf_qopt, with struct tc_ratespec twice: eight bytes for an unused rate table, and bytes per second. */
 const tbfParameters = struct({
   table: u64,
   rate: u32,
@@ -109,10 +103,7 @@ export function redirectTo(ifindex: number): Action {
   return { kind: "mirred", options }
 }
 
-/**
- * Returns the index of the link that sends the packets which an action redirects; 0 if that link no longer exists,
- * undefined for another action.
- */
+/** Returns the index of an egress redirect's link; 0 if the link no longer exists, undefined for another action. */
 export function findRedirect(action: Action): number | undefined {
   const parameters = mirredParameters(action)
   return parameters?.where === TCA_EGRESS_REDIR ? parameters.ifindex : undefined

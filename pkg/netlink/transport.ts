@@ -33,9 +33,7 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Sends a datagram. Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /**
-   * Whether an entry of a list may be longer than a page. If not, the kernel ends a list whose first entry is longer.
-   */
+  /** Whether an entry may be longer than a page. If not, the kernel ends a list whose first entry is longer. */
   readonly isWide: boolean
   /**
    * Returns the next datagram. With `widen`, this one and all later ones may be longer than a page. Throws
@@ -59,21 +57,14 @@ export interface Transport extends Disposable {
  * one only for a single large entry.
  */
 const arrivals = new Uint8Array(32_768)
-/**
- * The first page of `arrivals`. The kernel fills a page much faster, which matters when only the beginning of a list is
- * needed.
- */
+/** The first page of `arrivals`. The kernel fills it much faster, if only the beginning of a list is needed. */
 const page = arrivals.subarray(0, 4096)
 
-/**
- * Returns the receive buffer for the first datagrams of a socket. An answer of the packet filter fits into a page; an
- * answer about a link may not.
- */
+/** Returns the first receive buffer. The packet filter's answers fit into a page; those about a link may not. */
 function roomFor(protocol: number): Uint8Array {
   return protocol === NETLINK_NETFILTER ? page : arrivals
 }
 
-/** A netlink socket of the operating system. */
 export class KernelTransport implements Transport {
   readonly #protocol: number
   #fd: Fd
@@ -83,19 +74,13 @@ export class KernelTransport implements Transport {
    */
   readonly firstSequence = new DataView(randomBytes(4).buffer).getUint32(0) >>> 1
   readonly #sender = new NetlinkSender()
-  /**
-   * The receive buffer. The kernel makes the datagrams of a list as large as the largest buffer with which the socket
-   * was ever read.
-   */
+  /** The receive buffer. The kernel makes a list's datagrams as large as the largest buffer ever used to read. */
   #room: Uint8Array
   /** Whether a datagram was larger than the buffer. */
   #hasLarge = false
   #open = true
 
-  /**
-   * Opens a socket for `protocol` in the thread's namespace and joins the multicast groups `groups`. Throws
-   * `SyscallError`.
-   */
+  /** Opens a socket in the thread's namespace, and joins the multicast groups `groups`. Throws `SyscallError`. */
   constructor(protocol: number, groups = 0) {
     this.#protocol = protocol
     this.#fd = open(protocol, groups)

@@ -23,10 +23,7 @@ const own = "/proc/self/ns/net"
 /** Devices whose drivers answer an unknown ioctl(2) with EBADFD and ENOSYS. */
 const devices = ["/dev/net/tun", "/dev/loop-control"]
 
-/**
- * Returns the expected identity of the own namespace. nsfs has no device; its major number is 0 and its minor number is
- * small.
- */
+/** Returns the own namespace's expected identity. nsfs has no device: major number 0, minor number small. */
 function identityOfOwn(): string {
   const { dev, ino } = statSync(own)
   return `0:${dev}:${ino}`

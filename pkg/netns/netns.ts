@@ -52,10 +52,7 @@ export class NamespaceFile implements Disposable {
     }
   }
 
-  /**
-   * Returns a new descriptor; undefined if the path does not exist. Throws `CniError` with code 4 if it cannot be
-   * opened.
-   */
+  /** Returns a new descriptor; undefined if the path does not exist. Throws `CniError` 4 if it cannot be opened. */
   duplicate(): FileDescriptor | undefined {
     if (this.#error) throw this.#error
     return this.#file && new FileDescriptor(duplicate(this.#file.fd))
@@ -86,10 +83,7 @@ export class NamespaceFile implements Disposable {
 export class Netns implements Disposable {
   /** The path as the caller has written it. */
   readonly path: string
-  /**
-   * The time limit for work on objects that a container can multiply; for the namespace of the call, the limit of the
-   * call.
-   */
+  /** The time limit for objects that a container can multiply; in the call's namespace, the call's limit. */
   readonly budget: Budget
   readonly #file: FileDescriptor
 
@@ -156,10 +150,7 @@ export class Netns implements Disposable {
     return this.run(() => RouteSocket.open(this.budget))
   }
 
-  /**
-   * Calls `fn` on this thread inside the namespace, and returns to the former namespace even if `fn` throws. A function
-   * that returns a promise does not type-check.
-   */
+  /** Calls `fn` on this thread inside the namespace; comes back however it ends. A promise does not type-check. */
   run<T>(fn: () => Sync<T>): T {
     using home = FileDescriptor.open(OWN, Open.ReadOnly)
     setNetworkNamespace(this.#file.fd)
@@ -175,10 +166,7 @@ export class Netns implements Disposable {
   }
 }
 
-/**
- * Returns to the former namespace. It tries twice, because everything after it, including an undo, needs that
- * namespace. Throws `SyscallError`.
- */
+/** Returns to the former namespace, in two attempts, as an undo needs that namespace too. Throws `SyscallError`. */
 function comeBack(home: Fd): void {
   try {
     setNetworkNamespace(home)
@@ -195,10 +183,7 @@ function fileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   return typeof place === "string" ? openFile(place) : place.duplicate()
 }
 
-/**
- * Like `fileAt`, but returns undefined also for a path that cannot be opened because it is not a file: a socket, a loop
- * of links.
- */
+/** Like `fileAt`, but undefined also for a path that is not a file and cannot be opened: a socket, a loop of links. */
 function findFileAt(place: string | NamespaceFile): FileDescriptor | undefined {
   try {
     return fileAt(place)
@@ -218,10 +203,7 @@ function openFile(path: string): FileDescriptor | undefined {
   }
 }
 
-/**
- * Reports whether a file is a network namespace. For other files, file systems return ENOTTY or EINVAL, and device
- * drivers any error.
- */
+/** Reports whether a file is a network namespace. File systems return ENOTTY or EINVAL, device drivers any error. */
 function isNetworkNamespace(fd: Fd): boolean {
   try {
     return namespaceType(fd) === CLONE_NEWNET

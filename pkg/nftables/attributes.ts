@@ -117,7 +117,5 @@ export const rawElementListAttributes = attrs({
 /** `NFTA_GEN_*` */
 export const generationAttributes = attrs({ id: [1, u32be], process: [2, u32be], processName: [3, text] })
 
-/**
- * `NFNL_BATCH_GENID`: the kernel refuses the transaction with `ERESTART` if the rule set now has another generation.
- */
+/** `NFNL_BATCH_GENID`: the kernel refuses the transaction with `ERESTART` if the generation differs. */
 export const batchAttributes = attrs({ generation: [1, u32be] })

@@ -116,9 +116,7 @@ export function splitParts(types: readonly DataType[], whole: Uint8Array): Uint8
   })
 }
 
-/**
- * Returns the size of a key in bytes. In a concatenation, the size of each part is rounded up to a multiple of four.
- */
+/** Returns a key's size in bytes. In a concatenation each part is rounded up to a multiple of four. */
 export function keyLength(types: readonly DataType[]): number {
   const [only, ...more] = types
   if (only && more.length === 0) return only.size

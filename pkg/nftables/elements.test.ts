@@ -15,7 +15,6 @@ const table = { family: "ip", name: "t" } as const
 const ports: NamedSet = { table, name: "ports", key: [protocol, port], value: [ipv4, port] }
 const tcp8080 = [Uint8Array.of(6), Uint8Array.of(0x1f, 0x90)]
 
-/** Returns a kernel that answers every request with these payloads. */
 function kernel(...texts: string[]) {
   const asked: Request[] = []
   const answers = texts.map(answer)

@@ -213,30 +213,22 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
   return readBeginning(socket, set, read) ?? { count: 0, commented: 0 }
 }
 
-/**
- * Reports whether a list is complete if its first answer has `count` elements. An answer has room for at least ten
- * elements of the maximum length.
- */
+/** Reports whether a list whose first answer has `count` elements is complete. At least ten always fit. */
 export function isWholeList(count: number): boolean {
   return count < 10
 }
 
-/**
- * Returns the result of `read` for the encoded elements in the first answer of a list. Returns undefined if the set
- * does not exist.
- */
+/** Returns the result of `read` for a list's first answer; undefined if the set does not exist. */
 function readBeginning<T>(socket: Pick<Netfilter, "get">, set: NamedSet, read: (list: Uint8Array) => T): T | undefined {
   return ifThere(() => socket.get({ ...listRequest(set), flags: NLM_F_DUMP }, (answer) => read(elementsIn(answer))))
 }
 
-/** Returns the request that lists all elements of a set. */
 function listRequest({ table, name }: Pick<NamedSet, "table" | "name">) {
   const what = `list set ${table.family} ${table.name} ${name}`
   const attributes = elementListAttributes.encode({ table: table.name, set: name })
   return tableRequest(table, NFT_MSG_GETSETELEM, what, attributes)
 }
 
-/** Returns the encoded elements of an answer. */
 function elementsIn(answer: Message): Uint8Array {
   return rawElementListAttributes.decode(attributesOf(answer)).elements ?? new Uint8Array(0)
 }

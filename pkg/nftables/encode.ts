@@ -40,10 +40,7 @@ import { commentUserdata, elementUserdata, setUserdata } from "./userdata.ts"
 const SHOWN_ELEMENTS = 4
 /** `NFTA_LIST_ELEM` with `NLA_F_NESTED` */
 const LIST_ELEMENT = 1 | 0x8000
-/**
- * The maximum size of a list of elements in bytes. The list is one attribute, whose length including its header has 16
- * bits.
- */
+/** The maximum of bytes in a list of elements: one attribute, whose length including its header has 16 bits. */
 const LIST_BYTES = 0xffff - 4
 
 /** The smallest number of sets that are encoded ahead. The other sets of a transaction have smaller numbers. */
@@ -94,10 +91,7 @@ function objectAdded(operation: Operation): Table | Chain | NamedSet | Rule | un
   return operation.object === "rule" ? operation.rule : undefined
 }
 
-/**
- * Encodes the operations of a transaction, without its first and last message. Throws `RangeError` for an operation
- * that cannot be encoded.
- */
+/** Encodes operations, without the transaction's first and last message. Throws `RangeError` for invalid ones. */
 export function encodeOperations(operations: readonly Operation[]): Request[] {
   const ids = new Map<NamedSet, number>()
   const idOf = (set: NamedSet) => {

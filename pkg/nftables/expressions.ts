@@ -70,10 +70,7 @@ const [NFTA_EXPR_NAME, NFTA_EXPR_DATA] = [1, 2]
 const rawData = nested(bytes)
 const expressionAttributes = attrs({ name: [NFTA_EXPR_NAME, text], data: [NFTA_EXPR_DATA, rawData] })
 
-/**
- * `NFTA_MATCH_*` and `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables, in an expression
- * named "match" or "target".
- */
+/** `NFTA_MATCH_*`, `NFTA_TARGET_*`, <linux/netfilter/nf_tables_compat.h>: an extension of iptables. */
 export const extensionAttributes = attrs({ name: [1, text], revision: [2, u32be], info: [3, bytes] })
 
 /** `NFTA_LIST_ELEM` in `NFTA_RULE_EXPRESSIONS`: a name, and attributes that depend on the name. */

@@ -15,10 +15,7 @@ export interface Field {
   load(register: number, size: number): Expression
 }
 
-/**
- * The header from which the offset of a payload expression is counted: `enum nft_payload_bases`,
- * <linux/netfilter/nf_tables.h>.
- */
+/** The header from which a payload offset counts: `enum nft_payload_bases`, <linux/netfilter/nf_tables.h>. */
 export const PayloadBase = { Link: 0, Network: 1, Transport: 2 } as const
 
 function payload(name: string, type: DataType, base: number, offset: number): Field {

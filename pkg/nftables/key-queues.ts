@@ -18,10 +18,7 @@ export function sharedSet(set: NamedSet): SharedSet {
   return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
 }
 
-/**
- * The queue of a key: all elements with this key. The first element is active; it is undefined if another program has
- * removed it.
- */
+/** A key's elements in order. The first is active; it is undefined if another program has removed it. */
 export interface KeyQueue {
   set: SharedSet
   key: readonly Uint8Array[]
@@ -77,9 +74,7 @@ export function membersOf({ members }: KeyQueue): Element[] {
   return members.filter((one) => one !== undefined)
 }
 
-/**
- * Returns the key of an element. The key of a waiting element also has the position in the queue, which is left out.
- */
+/** Returns an element's key, without the position in the queue that a waiting element's key also has. */
 export function keyIn(set: SharedSet, { key }: Element): readonly Uint8Array[] {
   return key.slice(0, set.key.length)
 }
@@ -106,10 +101,7 @@ export class QueueChanges {
     }
   }
 
-  /**
-   * Adds an owner's element at the end of a queue, or replaces the owner's old element in its position. Removes stale
-   * elements of other owners.
-   */
+  /** Appends an owner's element to a queue, or replaces its old one in place. Removes others' stale elements. */
   claim(queue: KeyQueue, element: Element, isStale: (member: Element) => boolean): void {
     const others = membersOf(queue).flatMap((one) =>
       one.comment === element.comment ? [element] : isStale(one) ? [] : [one],

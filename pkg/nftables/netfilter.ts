@@ -39,10 +39,7 @@ export function ifThere<T>(read: () => T): T | undefined {
   return unlessErrno(read, "ENOENT")
 }
 
-/**
- * Returns the smallest offset, at or after `from`, at which one of `needles` occurs in the bytes; Infinity if none
- * occurs.
- */
+/** Returns the smallest offset from `from` on at which one of `needles` occurs; Infinity if none does. */
 export function placeOf(needles: readonly Uint8Array[], bytes: Uint8Array, from = 0): number {
   let first = Number.POSITIVE_INFINITY
   for (const needle of needles) {

@@ -17,7 +17,6 @@ const element = (number: number, comment: string, to = 80): Element => ({
   comment,
 })
 
-/** Returns the queues of a table without sets. */
 function emptyTable(): PlannedQueues {
   const socket = { get: () => undefined, dump: () => [] } as never
   return new PlannedQueues(socket, new KeyQueues(socket))

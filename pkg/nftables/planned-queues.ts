@@ -11,13 +11,9 @@ import type { Element } from "./rule-set.ts"
  */
 export type Standing = "shares" | "stale" | "holds"
 
-/**
- * The result of a claim. "there": the element exists; "missing": it is added by the changes; otherwise `holder` is the
- * element that keeps the key.
- */
+/** A claim's result: the element is "there", or "missing" and to be added, or `holder` keeps the key. */
 export type Claim = "there" | "missing" | { readonly holder: Element }
 
-/** The elements of a queue before and after the changes. */
 interface Planned {
   key: readonly Uint8Array[]
   before: (Element | undefined)[]
@@ -101,7 +97,6 @@ function hasSameValue({ value: a = [] }: Element, { value: b = [] }: Element): b
   return a.length === b.length && a.every((part, at) => sameBytes(part, b[at] as Uint8Array))
 }
 
-/** Returns the position of a waiting element in its queue. */
 function placeIn({ key }: Element): number {
   const [high = 0, low = 0] = key.at(-1) ?? []
   return (high << 8) | low

@@ -7,7 +7,6 @@ import type { Netfilter } from "./netfilter.ts"
 import { listSetNames } from "./tables.ts"
 import { getGeneration } from "./transaction.ts"
 
-/** Returns a kernel that refuses every request with this errno. */
 function refusing(errno: string): Netfilter {
   const refuse = ({ what }: Pick<Request, "what">): never => {
     throw new NetlinkError(what, errno)

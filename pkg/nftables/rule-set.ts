@@ -16,10 +16,7 @@ export interface Table {
   comment?: string | undefined
 }
 
-/**
- * The kernel's priorities of hooks, <linux/netfilter_ipv4.h>. IPv6 has the same. `nft` calls them raw, dstnat and
- * srcnat.
- */
+/** The kernel's priorities, <linux/netfilter_ipv4.h>; IPv6 has the same. `nft`: raw, dstnat, srcnat. */
 export const NF_IP_PRI_RAW = -300
 export const NF_IP_PRI_NAT_DST = -100
 export const NF_IP_PRI_NAT_SRC = 100
@@ -32,10 +29,7 @@ export interface Chain {
     | {
         type: "filter" | "nat" | "route"
         hook: keyof typeof hookNumber
-        /**
-         * The chain with the lowest priority is evaluated first. Of chains with the same priority, the one added last
-         * is first.
-         */
+        /** The chain with the lowest priority is evaluated first; of equal ones, the one added last. */
         priority: number
         policy: keyof typeof policyNumber
       }
@@ -62,10 +56,7 @@ export interface Element {
   value?: readonly Uint8Array[] | undefined
   verdict?: Verdict | undefined
   comment?: string | undefined
-  /**
-   * A text that is stored with the comment, but that `nft` does not show. It has at most 123 bytes if the comment has
-   * the maximum length.
-   */
+  /** A text stored with the comment, which `nft` does not show: at most 123 bytes with the longest comment. */
   note?: string | undefined
 }
 
@@ -120,10 +111,7 @@ export interface EncodedMessage {
   readonly setId: number | undefined
 }
 
-/**
- * Returns the operation that activates a table with `flags dormant` and changes nothing else. It must precede
- * operations that add objects to the table.
- */
+/** Returns the operation that only activates a dormant table. It must precede operations that add objects to it. */
 export function wake({ family, name }: Table): Operation {
   return add.table({ family, name })
 }

@@ -7,7 +7,6 @@ import { answer } from "./testing.ts"
 
 const { table, chain, toNetwork } = masquerading()
 
-/** Returns a kernel that answers every list request with this payload. */
 function listing(payload: string) {
   return { dump: dumping(() => [answer(payload)]) }
 }

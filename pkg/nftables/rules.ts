@@ -65,10 +65,7 @@ export interface RuleComment {
   comment: string | undefined
 }
 
-/**
- * Returns the comments of a chain's rules in order; without `chain`, of all rules of the table. Returns an empty list
- * if the chain or table does not exist.
- */
+/** Returns comments of a chain's rules in order, without `chain` of all; an empty list if it does not exist. */
 export function listComments(socket: Pick<Netfilter, "dump">, table: Table, chain?: string): RuleComment[] {
   return dumpRules(socket, table, chain, (answer): RuleComment | undefined => {
     const found = commentedRuleAttributes.decode(attributesOf(answer))

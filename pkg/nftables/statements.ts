@@ -11,10 +11,7 @@ export function match(field: Field, op: Comparison, value: Uint8Array): Statemen
   return { kind: "match", field, op, value }
 }
 
-/**
- * Returns the statement `ip daddr 10.0.0.0/8`, which compares an address with a network. `ip` has no bits set beyond
- * the prefix.
- */
+/** Returns `ip daddr 10.0.0.0/8`, which compares an address with a network. `ip` has no bits beyond the prefix. */
 export function matchPrefix(field: Field, op: Comparison, ip: Uint8Array, length: number): Statement {
   return { kind: "prefix", field, op, ip, length }
 }
@@ -48,33 +45,22 @@ export function matchLabel(bit: number): Statement {
   return { kind: "label", bit }
 }
 
-/**
- * Returns the statement `iifname . oifname vmap @verdicts`, which applies the verdict that the map has for the fields,
- * if any.
- */
+/** Returns `iifname . oifname vmap @verdicts`, which applies the map's verdict for the fields, if any. */
 export function verdictMap(fields: readonly Field[], map: NamedSet): Statement {
   return { kind: "vmap", fields, map }
 }
 
-/**
- * Returns the statement `meta mark set meta mark | 0x1000`, which sets these bits of the packet's mark and no others.
- */
+/** Returns the statement `meta mark set meta mark | 0x1000`, which sets only these bits of the packet's mark. */
 export function setMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: true }
 }
 
-/**
- * Returns the statement `meta mark set meta mark & 0xffffefff`, which clears these bits of the packet's mark and no
- * others.
- */
+/** Returns the statement `meta mark set meta mark & 0xffffefff`, which clears only these bits of the packet's mark. */
 export function clearMark(bits: number): Statement {
   return { kind: "mark", bits, isSet: false }
 }
 
-/**
- * Returns a match of iptables as `iptables-nft` encodes it. `info` is the struct of the match, padded to a multiple of
- * eight bytes.
- */
+/** Returns a match as `iptables-nft` encodes it. `info` is its struct, padded to a multiple of eight bytes. */
 export function matchExtension(name: string, revision: number, info: Uint8Array): Statement {
   return { kind: "extension", name, revision, info }
 }
@@ -158,10 +144,7 @@ function load(fields: readonly Field[]): Expression[] {
   })
 }
 
-/**
- * Returns the number of the register that begins at `word` times four bytes. Registers of 16 bytes have numbers of
- * their own.
- */
+/** Returns the register that begins at `word` times four bytes. Registers of 16 bytes have other numbers. */
 function register(word: number): number {
   return word % 4 === 0 ? NFT_REG_1 + word / 4 : 8 + word
 }
@@ -170,10 +153,7 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-/**
- * Returns the expression that masks a register. Like `nft`, the caller gives the operation for a key, but not for a
- * comparison.
- */
+/** Returns the expression that masks a register. Like `nft`, it has the operation for a key, not for a comparison. */
 function maskWith(
   mask: Uint8Array,
   register = NFT_REG_1,
@@ -193,10 +173,7 @@ function comparePrefix(field: Field, op: Comparison, ip: Uint8Array, length: num
   return [field.load(NFT_REG_1, ip.length), maskWith(prefixMask(ip.length, length)), compare(op, ip)]
 }
 
-/**
- * Returns conntrack labels with one bit set. The kernel stores them in words of the host's byte order, which is little
- * endian here.
- */
+/** Returns conntrack labels with one bit set, in words of the host's byte order, which is little endian here. */
 function labelBits(bit: number): Uint8Array {
   return new Uint8Array(LABEL_BYTES).with(bit >> 3, 1 << (bit & 7))
 }

@@ -36,10 +36,7 @@ export class PacketFilter implements Disposable {
     this.socket = socket
   }
 
-  /**
-   * Opens nf_tables. Returns undefined if the kernel has no packet filter, or no nf_tables. Throws `EPERM` without
-   * CAP_NET_ADMIN.
-   */
+  /** Opens nf_tables. Returns undefined if the kernel lacks it. Throws `EPERM` without CAP_NET_ADMIN. */
   static find(): PacketFilter | undefined {
     const socket = unlessErrno(openNetfilter, "EPROTONOSUPPORT", "EAFNOSUPPORT")
     if (!socket) return undefined
@@ -103,10 +100,7 @@ export function describeDormant(socket: Pick<Netfilter, "get">, table: Table): s
   return isDormant(socket, table) ? `table ${table.family} ${table.name} with "flags dormant"` : undefined
 }
 
-/**
- * Reports whether a chain with this name exists. This takes one request, however many chains there are. Throws
- * `NetlinkError`.
- */
+/** Reports whether a chain exists, with one request, however many chains there are. Throws `NetlinkError`. */
 export function hasChain(socket: Pick<Netfilter, "get">, chain: Chain): boolean {
   return getChain(socket, chain, () => true) ?? false
 }

@@ -16,7 +16,6 @@ export function refusing(errno: string, agree: Partial<Netfilter> = {}): Netfilt
   return { fd: -1 as Fd, get: refuse, dump: refuse, transact: refuse, ...agree }
 }
 
-/** Answers a request for the generation of the rule set. */
 export const answerGeneration: Netfilter["get"] = (_, read) => {
   const payload = Uint8Array.of(0, 0, 0, 0, 8, 0, 1, 0, 0, 0, 0, 1)
   return read({ type: 0, flags: 0, sequence: 0, payload })

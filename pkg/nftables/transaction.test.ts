@@ -202,7 +202,6 @@ test("#43 a rule set that never stands still is code 11 in the end, and one refu
   expect(codeOf(() => atomically(kernel("ERESTART", "EEXIST"), () => [table]))).toBe(999)
 })
 
-/** Returns the CNI error code for the exception that an action throws. */
 function codeOf(action: () => void): number | undefined {
   try {
     action()

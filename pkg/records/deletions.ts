@@ -34,19 +34,14 @@ export function beginDeletion(owner: Owner): void {
   } catch {}
 }
 
-/**
- * Removes the mark of an attachment once its interface is deleted. From then on the missing interface shows the DEL.
- * Never throws.
- */
+/** Removes an attachment's mark when its interface is deleted. Its absence then shows the DEL. Never throws. */
 export function endDeletion(owner: Owner): void {
   try {
     tryUnlink(pathOf(owner))
   } catch {}
 }
 
-/**
- * Prevents DELs from beginning until disposed. Throws if another run takes longer than a minute, and `SyscallError`.
- */
+/** Prevents DELs from beginning until disposed. Throws if another run exceeds a minute, and `SyscallError`. */
 export function holdDeletions(): Disposable {
   const directory = openDirectory()
   if (lockWithin(RUN_PATIENCE_MS, () => tryLock(directory.fd))) return directory
@@ -54,10 +49,7 @@ export function holdDeletions(): Disposable {
   throw new Error(`Cannot lock "${DELETIONS}": another cni reconcile holds it`)
 }
 
-/**
- * Returns a function that reports whether an attachment's DEL began after its record was written. A later record
- * belongs to a new ADD.
- */
+/** Returns a function that reports whether a DEL began after the record was written. Later records are of a new ADD. */
 export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
   return (owner, written) => {

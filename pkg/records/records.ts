@@ -24,10 +24,7 @@ const nothingThere = ["ENOTDIR", "ENAMETOOLONG"] as const
 /** The timeout of a call for the lock of the directory. Each call holds it for some hundredths of a second. */
 const PATIENCE_MS = 10_000
 
-/**
- * Returns the file name for an attachment. The names of networks, containers and interfaces contain no ":", so no two
- * attachments have the same file.
- */
+/** Returns an attachment's file name. Names contain no ":", so that each attachment has its own file. */
 export function recordName({ network, containerId, ifName }: Owner): string {
   return `${network}:${containerId}:${ifName}.json`
 }
@@ -62,10 +59,7 @@ export class Records {
     this.#isDurable = isDurable
   }
 
-  /**
-   * Throws `CniError` if others can change the content of the directory. Checks it only once: if they cannot change it
-   * now, they cannot later.
-   */
+  /** Throws `CniError` if others can change the directory. Once is enough: if not now, then not later. */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory)
     this.#isOwn = true
@@ -132,9 +126,7 @@ export class Records {
     }
   }
 
-  /**
-   * Removes the file of this name, and the draft of a killed call. A missing file is not an error. Throws `CniError`.
-   */
+  /** Removes the file, and the draft of a killed call. A missing file is not an error. Throws `CniError`. */
   remove(name: string): void {
     this.#requireOwn()
     orIo(`Cannot remove the ${this.#what} "${this.pathOf(name)}"`, () => {
@@ -142,10 +134,7 @@ export class Records {
     })
   }
 
-  /**
-   * Returns the names in the directory, including temporary files. Returns an empty list if the directory does not
-   * exist. Throws `SyscallError` or `CniError`.
-   */
+  /** Returns all names in the directory; none if it does not exist. Throws `SyscallError` or `CniError`. */
   list(): string[] {
     this.#requireOwn()
     return unlessErrno(() => readDirectory(this.directory), "ENOENT", "ENOTDIR") ?? []

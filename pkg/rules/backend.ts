@@ -41,9 +41,7 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   restore?(specs: readonly Spec[], isDry: boolean): Restored[]
 }
 
-/**
- * The outcome for one attachment's rules: all existed, some were missing, or the error that prevents their creation.
- */
+/** The outcome for an attachment: all rules existed, some were missing, or the error that prevents them. */
 export type Restored = "whole" | "missing" | CniError
 
 /** Rules of the Go suite for the same feature. They are checked and removed, never added. */

@@ -127,10 +127,7 @@ export abstract class NftablesBackend<
     this.removeAll(ofStale(network, valid))
   }
 
-  /**
-   * Reverses `add`. Missing rules are not an error. Do not call it after the kernel refused a change: an existing table
-   * may belong to another program.
-   */
+  /** Reverses `add`. Rules may be missing. Not after a refused change: the table may be another program's. */
   protected takeBack(owner: Owner): void {
     this.filter.forgetTables()
     if (this.mayHold()) this.removeAll(ofOwner(owner))
@@ -140,10 +137,7 @@ export abstract class NftablesBackend<
 /** The search for objects to remove, by their comments. */
 export interface Sought {
   isStale(comment: string): boolean
-  /**
-   * Byte strings, one of which every object with a matching comment contains. If `undefined`, every object must be
-   * decoded.
-   */
+  /** Byte strings, one of which each object with a matching comment contains. If `undefined`, all are decoded. */
   readonly needles?: readonly Uint8Array[]
   /** The owner, in a search for a single attachment. */
   readonly owner?: Owner

@@ -69,10 +69,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /**
-   * Logs that a table is new although other containers are attached. Finds these by the owners in the aliases of host
-   * ends. Never throws.
-   */
+  /** Logs that a table is new although other containers are attached, by the aliases of host ends. Never throws. */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
     try {
@@ -240,10 +237,7 @@ export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket
   unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
-/**
- * Reports whether a backend is usable. Returns true if the test itself fails, because `add` then reports a better
- * error.
- */
+/** Reports whether a backend is usable. True if the test itself fails, as `add` reports a better error. */
 function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
   try {
     return backend.isUsable(spec)

@@ -91,9 +91,7 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
   }
 }
 
-/**
- * Restores in one backend the attachments that have no rules elsewhere. Returns the attachments that it cannot restore.
- */
+/** Restores in one backend the attachments without rules elsewhere. Returns those that it cannot restore. */
 function restoreTogether<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],

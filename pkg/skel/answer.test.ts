@@ -6,7 +6,6 @@ import { ask, attachment, oneAddress, Recorder } from "./plugin.fixture.ts"
 import { type Call, definePlugin } from "./plugin.ts"
 import { serve } from "./serve.ts"
 
-/** Returns the exception of the engine that `run` causes. */
 function thrownBy(run: () => unknown): unknown {
   try {
     return run()

@@ -113,7 +113,6 @@ function toCniError(error: unknown): unknown {
   return new CniError(Code.Internal, `Cannot ${error.message}`, { cause: error, details })
 }
 
-/** Advice for a call that ran out of a resource of the engine. */
 const advice = {
   memory: "raise the limit for plugins: RLIMIT_AS, or its cgroup's memory.max",
   stack: "the configuration is nested too deeply, or the caller's RLIMIT_STACK is below 1 MiB",

@@ -19,7 +19,6 @@ const result: Result = {
 const done = { stdout: "", exitCode: 0 }
 const stages = { input: expect.any(Number), plugin: expect.any(Number) }
 
-/** A temporary flight recorder's file. `lines` has its content. */
 class Ring implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "cni-skel-test-"))
   readonly path = join(this.#directory, "ring")

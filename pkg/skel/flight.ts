@@ -8,10 +8,7 @@ import type { CallIo } from "./serve.ts"
 /** The format "00-TRACE-SPAN-FLAGS" of W3C Trace Context. */
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}$/
 
-/**
- * The record of a running call. It exists only if the recorder is on. It wraps the plugin and the plugin's input and
- * output to collect data.
- */
+/** The record of a running call, if the recorder is on. Wraps the plugin, its input and output to collect data. */
 export class Flight {
   readonly #recorder: FlightRecorder
   readonly #env: Environment
@@ -64,10 +61,7 @@ export class Flight {
     }
   }
 
-  /**
-   * Returns the input and output with functions that record the result, and the time of plugins in this process (stage
-   * "ipam").
-   */
+  /** Returns `io` with functions that record the result, and the time of plugins in this process (stage "ipam"). */
   watchIo(io: CallIo): CallIo {
     return {
       ...io,

@@ -28,7 +28,6 @@ export class Recorder {
     })
   }
 
-  /** The verbs that were called, in order. */
   get verbs(): string[] {
     return this.calls.map((call) => call.verb)
   }

@@ -69,15 +69,9 @@ export interface Plugin<C> {
   readonly name: string
   /** The supported versions of the specification; all if absent. */
   readonly versions?: readonly string[]
-  /**
-   * The table of keys by which `config` reads. Schemas, `cni lint` and the manual pages are generated from it. If
-   * absent, the plugin has no keys.
-   */
+  /** The keys that `config` reads; none if absent. Schemas, `cni lint` and manual pages are generated from it. */
   readonly fields?: Fields | undefined
-  /**
-   * Converts JSON to a checked value. Throws `CniError` 7. For DEL and GC it must ignore invalid values that the
-   * cleanup does not need.
-   */
+  /** Converts JSON. Throws `CniError` 7; for DEL and GC not for invalid values that the cleanup does not need. */
   config(network: NetworkConfig, call: ConfigCall): C
   add(call: Call, config: C): Answered
   check(call: Call, config: C): void

@@ -90,10 +90,7 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
   }
 }
 
-/**
- * Writes all of a text to stdout. Throws `SyscallError`, such as `EPIPE` and `ENOSPC`, or an error if the pipe stays
- * full.
- */
+/** Writes all of a text to stdout. Throws `SyscallError`, `EPIPE` or `ENOSPC`, or an error if a pipe stays full. */
 export function writeStdout(text: string, fullMs = patienceMs): void {
   writeText(stdout, text, fullMs)
 }

@@ -41,10 +41,7 @@ export interface RestoreRequest {
    * suite, whose plugins find only rules of iptables.
    */
   readonly toIptables?: boolean
-  /**
-   * The configurations as CHECK gets them, without `prevResult` and `runtimeConfig`. Attachments share equal
-   * configurations.
-   */
+  /** Configurations as CHECK gets them, without `prevResult` and `runtimeConfig`. Equal ones are shared. */
   readonly configs: readonly JsonObject[]
   readonly attachments: readonly RestoreAttachment[]
 }
@@ -77,10 +74,7 @@ export interface RestoreAnswer {
   readonly failed: readonly (Partial<Owner> & { readonly error: ErrorObject })[]
 }
 
-/**
- * Returns the reply to a call with `RESTORE_ARGUMENT`. It contains the errors of single attachments; the others are
- * restored. Throws code 5 and 6.
- */
+/** Returns the reply for `RESTORE_ARGUMENT`, with errors of single attachments. Throws code 5 and 6. */
 export function restoreReply<C>(
   plugin: RestorablePlugin<C>,
   stdin: () => Uint8Array,
@@ -116,9 +110,7 @@ interface Item<C> extends Restorable<C> {
   readonly raw: JsonObject
 }
 
-/**
- * Restores the objects in one container. Passes any error to `refuse`, so that one container does not stop the others.
- */
+/** Restores objects in one container. Passes any error to `refuse`, so that it does not stop the others. */
 function restoreInside<C>(
   plugin: RestorablePlugin<C>,
   { owner: { containerId, ifName }, netns, args, raw: bare, result, config, tell, refuse }: Item<C>,
@@ -170,10 +162,7 @@ function parseRequest(text: string): JsonObject {
   }
 }
 
-/**
- * Returns a function that reads an attachment. It parses each configuration once, and again only for runtime values or
- * arguments.
- */
+/** Returns a reader of attachments. It parses a configuration again only for runtime values or arguments. */
 function attachmentReader<C>(plugin: RestorablePlugin<C>, configs: readonly JsonObject[]) {
   const networks = new Map<JsonObject, NetworkConfig>()
   const shared = new Map<JsonObject, C>()

@@ -12,10 +12,7 @@ import {
 
 const ROOT = "/proc/sys/"
 
-/**
- * The directory below which `deploy/kubernetes` mounts the host's writable /proc/sys/net, in a container whose own
- * /proc/sys is read-only.
- */
+/** The host's writable /proc/sys/net by `deploy/kubernetes`, in a container with a read-only /proc/sys. */
 const WRITABLE = "/host/proc/sys/"
 
 /** Matches a path with a component that is empty, "." or "..". */
@@ -44,9 +41,7 @@ export function readSysctl(name: string): string {
   return readSetting(sysctlPath(name))
 }
 
-/**
- * The size of the read buffer; nearly all settings are shorter. A setting that fits is returned by a single read(2).
- */
+/** The size of the read buffer; nearly all settings are shorter, and then take a single read(2). */
 const SHORT_BYTES = 128
 
 function readSetting(path: string): string {
@@ -66,10 +61,7 @@ function findSetting(path: string): string | undefined {
   return unlessErrno(() => readSetting(path), "ENOENT", "EACCES", "EIO")
 }
 
-/**
- * Reports whether a setting is write-only, such as "net/ipv4/route/flush", which even root cannot read. Throws
- * `SyscallError`.
- */
+/** Reports whether a setting is write-only, even for root: "net/ipv4/route/flush". Throws `SyscallError`. */
 export function isWriteOnly(name: string): boolean {
   return (stat(sysctlPath(name)).mode & 0o444) === 0
 }
@@ -118,9 +110,7 @@ export function tryWriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSysctl(name, value))
 }
 
-/**
- * Like `tryWriteSysctl`, but does not read the value first: for a new interface, whose settings have default values.
- */
+/** Like `tryWriteSysctl`, without reading the value first: for a new interface, which has default values. */
 export function tryOverwriteSysctl(name: string, value: string): boolean {
   return tryWrite(() => writeSetting(sysctlPath(name), value))
 }

@@ -121,22 +121,17 @@ export function parseCidr(text: string): Cidr | undefined {
 
 const OCTET = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"
 const IPV4 = `${OCTET}(?:\\.${OCTET}){3}`
-/** Matches an IPv4 address, which has only this form. */
 const IPV4_ADDRESS = new RegExp(`^${IPV4}$`)
 const IPV4_CIDR = new RegExp(`^${IPV4}/(?:3[0-2]|[12]?\\d)$`)
 
-/**
- * Returns an address in its normal form, such as "2001:db8::1" or "192.0.2.1". Returns `undefined` for any other text.
- */
+/** Returns an address in normal form, "2001:db8::1" or "192.0.2.1"; `undefined` for any other text. */
 export function normalIp(text: string): string | undefined {
   if (IPV4_ADDRESS.test(text)) return text
   const ip = parseIp(text)
   return ip && formatIp(ip)
 }
 
-/**
- * Returns an address with its prefix length in normal form, with its host bits. Returns `undefined` for any other text.
- */
+/** Returns an address with prefix length in normal form, with host bits; `undefined` for any other text. */
 export function normalCidr(text: string): string | undefined {
   if (IPV4_CIDR.test(text)) return text
   const cidr = parseCidr(text)
@@ -153,9 +148,7 @@ export function hostCidr(ip: Uint8Array): string {
   return formatCidr({ ip, prefix: 8 * ip.length })
 }
 
-/**
- * Reports whether two texts are the same address in any notation. An IPv4-mapped IPv6 address equals its IPv4 address.
- */
+/** Reports whether two texts are the same address in any notation, also if one of them is IPv4-mapped. */
 export function sameIp(a: string, b: string): boolean {
   const [left, right] = [parseIp(a), parseIp(b)]
   return left !== undefined && right !== undefined && sameBytes(left, right)

@@ -3,7 +3,6 @@ import { Code, isCniError, parseCidr, parseCniArgs, parseCniBoolean, parseMac, r
 
 const text = (value: string) => value
 
-/** Returns the message of the error with code 4 that `run` throws. */
 function refusal(run: () => unknown): string {
   try {
     run()

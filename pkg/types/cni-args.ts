@@ -47,10 +47,7 @@ export function readCniArgs<R extends CniArgReaders>(text: string, readers: R): 
   throw invalid(`unknown args [${unknown.map((pair) => JSON.stringify(pair)).join(" ")}]`)
 }
 
-/**
- * Returns the boolean for `1` and `true`, or `0` and `false`, in any letter case. Returns `undefined` for anything
- * else.
- */
+/** Returns the boolean for `1` or `true`, `0` or `false`, in any letter case; `undefined` for anything else. */
 export function parseCniBoolean(value: string): boolean | undefined {
   const lower = value.toLowerCase()
   if (lower === "1" || lower === "true") return true

@@ -36,10 +36,7 @@ function isSameKey(a: string, b: string): boolean {
   return a.length === b.length && fold(a) === fold(b)
 }
 
-/**
- * Returns a key in lower case, for comparison. "ſ" is the only letter that equals an ASCII letter in another case but
- * does not become it in lower case.
- */
+/** Returns a key in lower case, with "ſ" as "s": no other letter equals an ASCII letter without becoming one. */
 function fold(key: string): string {
   return key.toLowerCase().replaceAll("ſ", "s")
 }
@@ -69,7 +66,6 @@ export class Decoder {
     return this.#path === "" ? key : `${this.#path}.${key}`
   }
 
-  /** Returns the value of a key, of any type. */
   value(key: string): JsonValue | undefined {
     return this.#object[key] ?? (this.#mayHave(key) ? member(this.#object, key) : undefined)
   }
@@ -109,9 +105,7 @@ export class Decoder {
     return value.map((element, at) => read(element, () => `${this.path(key)}[${at}]`))
   }
 
-  /**
-   * Returns a text as read by `read`, which returns `undefined` for an invalid text. An empty text counts as absent.
-   */
+  /** Returns a text by `read`, which returns `undefined` for an invalid one. An empty text counts as absent. */
   text(key: string, read: (text: string) => string | undefined, expected: string): string | undefined {
     const text = this.string(key)
     if (text === undefined || text === "") return undefined
@@ -121,7 +115,6 @@ export class Decoder {
   }
 }
 
-/** Reads a list element that must be a string. */
 export function readString(value: JsonValue, path: () => string): string {
   if (typeof value === "string") return value
   throw wrongType(path(), "a string", value)

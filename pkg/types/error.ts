@@ -88,10 +88,7 @@ export function orCannot<T>(message: string, act: () => T, code: number = Code.I
   }
 }
 
-/**
- * Reports whether an error, or one of its causes, is temporary: it has code 11, or, for errors without a code,
- * `willPass`.
- */
+/** Reports whether an error, or one of its causes, is temporary: code 11, or, without a code, `willPass`. */
 export function willPass(error: unknown): boolean {
   let at = error
   for (let depth = 0; at instanceof Error && depth < 8; depth++) {
@@ -101,10 +98,7 @@ export function willPass(error: unknown): boolean {
   return false
 }
 
-/**
- * Returns the error object for a thrown value. An error that is not a `CniError` gets code 999, or 11 if it is
- * temporary.
- */
+/** Returns the error object for a thrown value. Errors without a code get 999, or 11 if they are temporary. */
 export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const known = error instanceof CniError ? error : undefined
   const object: ErrorObject = {

@@ -13,7 +13,6 @@ import {
   stringifyJson,
 } from "./mod.ts"
 
-/** Returns the message of the error with code 6 for a text. */
 function fault(text: string | Uint8Array): string {
   try {
     parseJsonObject(text)

@@ -62,10 +62,7 @@ function parse(text: string, what: string): JsonValue {
 const tooDeep = (what: string) =>
   new CniError(Code.Decoding, `Cannot decode the ${what}: nested more than ${deepest} levels deep`)
 
-/**
- * The maximum of nested levels: more than any configuration has, and far fewer than exhaust the stack of
- * `JSON.stringify`.
- */
+/** The maximum of nested levels, more than in any configuration, and safe for the stack of `JSON.stringify`. */
 const deepest = 1000
 
 /** Searches a value for too many levels, and for numbers that have lost digits. */
@@ -85,9 +82,7 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   return found
 }
 
-/**
- * Reports whether a double may have lost digits: it is an integer beyond the safe ones. All decoders round fractions.
- */
+/** Reports whether a double may have lost digits: an integer beyond the safe ones. All decoders round fractions. */
 function isBeyondDigits(value: number): boolean {
   return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
 }

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { CniError, Code, validateContainerId, validateInterfaceName, validateNetworkName } from "./mod.ts"
 
-/** Returns code, message and details of the exception of a check, or `undefined` if it throws none. */
 function refusal(check: () => void): { code: number; message: string; details: string | undefined } | undefined {
   try {
     check()

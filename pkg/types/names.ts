@@ -44,10 +44,7 @@ export function validateInterfaceName(name: string): void {
   if (name.includes("%")) refuse("interface name contains %", name)
 }
 
-/**
- * Reports whether a name has only characters that the specification allows. This is a loop, because the first regular
- * expression of a process is slow.
- */
+/** Reports whether a name has only allowed characters. A loop: a process's first regular expression is slow. */
 function isSafe(name: string): boolean {
   return name !== "" && isPlain(name[0] ?? "") && isPlain(name, "_.-")
 }

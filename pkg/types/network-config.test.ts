@@ -3,7 +3,6 @@ import { isCniError, type JsonObject, type JsonValue, parseNetworkConfig } from 
 
 const lab = (more: JsonObject = {}): JsonObject => ({ cniVersion: "1.0.0", name: "lab", type: "bridge", ...more })
 
-/** Returns code and text of the error for a configuration. */
 function refusal(raw: JsonObject, options?: { lenient?: boolean }): { code: number; text: string } | undefined {
   try {
     parseNetworkConfig(raw, options)

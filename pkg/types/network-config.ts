@@ -8,10 +8,7 @@ import { layoutOf } from "./version.ts"
 
 /** The keys of a plugin's configuration that the specification defines, decoded. */
 export interface NetworkConfig {
-  /**
-   * The version; "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the versions that the plugin
-   * supports.
-   */
+  /** The version; "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the plugin's versions. */
   cniVersion: string
   name: string
   /** The plugin's name; "" if absent. */
@@ -82,10 +79,7 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
   return type === undefined ? ipam : { type, ...ipam }
 }
 
-/**
- * Decodes the previous result. Skips it for an unknown version, which `pkg/skel` refuses with code 1, the more useful
- * error.
- */
+/** Decodes the previous result. Skips an unknown version, which `pkg/skel` refuses with code 1. */
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined

@@ -25,10 +25,7 @@ export function ownersOf(network: string, attachments: readonly Attachment[]): O
   return attachments.map(({ containerID, ifname }) => ({ network, containerId: containerID, ifName: ifname }))
 }
 
-/**
- * The maximum of bytes for each part of a comment. With the slashes they add up to 127, the length of an nf_tables
- * comment without its NUL.
- */
+/** The maximum of bytes for each part. With the slashes they make 127, the length of an nf_tables comment. */
 const NETWORK_BYTES = 44
 const CONTAINER_BYTES = 64
 const NAME_BYTES = 17
@@ -47,10 +44,7 @@ export function isOwnerOf(comment: string, network: string): boolean {
   return comment.split("/").length === 3 && comment.startsWith(`${shorten(network, NETWORK_BYTES)}/`)
 }
 
-/**
- * Returns a function that reports whether a comment names an owner in this network that is not in `valid`. GC removes
- * the objects with these comments.
- */
+/** Returns a function that reports whether a comment names an owner in this network, but not in `valid`. */
 export function staleOf(network: string, valid: readonly Owner[]): (comment: string) => boolean {
   const kept = new Set(valid.map(ownerComment))
   return (comment) => isOwnerOf(comment, network) && !kept.has(comment)

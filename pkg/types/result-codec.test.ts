@@ -16,7 +16,6 @@ const withAddress = (address: unknown) => ({ cniVersion: "1.0.0", ips: [{ addres
 const withRoute = (route: object) => ({ cniVersion: "1.1.0", routes: [{ dst: "0.0.0.0/0", ...route }] })
 const empty: Result = { interfaces: [], ips: [], routes: [], dns: {} }
 
-/** Returns the message of the error with this code that `run` throws. */
 function refusal(code: number, run: () => unknown): string {
   try {
     run()

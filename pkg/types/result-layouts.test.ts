@@ -40,7 +40,6 @@ const eleven = {
   ],
 }
 
-/** Returns the message of the error with code 1 that `run` throws. */
 function refusal(run: () => unknown): string {
   try {
     run()

@@ -151,10 +151,7 @@ export function up040({ interfaces, ips, routes, dns }: Result040): Result {
   return { interfaces, ips: ips.map(({ version: _, ...ip }) => ip), routes, dns }
 }
 
-/**
- * Converts from 1.0.0 to 0.4.0: adds the families of addresses, and drops `mtu`, `socketPath` and `pciID` of
- * interfaces.
- */
+/** Converts from 1.0.0 to 0.4.0: adds the families, and drops `mtu`, `socketPath` and `pciID` of interfaces. */
 export function down100({ interfaces, ips, routes, dns }: Result): Result040 {
   return {
     interfaces: interfaces.map(({ mtu, socketPath, pciID, ...old }) => old),

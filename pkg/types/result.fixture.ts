@@ -4,7 +4,6 @@ import { formatIp, type IpConfig, type Result, type Route, unmapped } from "./mo
 // Arbitrary results for tests: everything that the types allow, as returned by decoding, that is, without the empty and
 // zero values that encoding omits.
 
-/** Addresses of both families. */
 export const anyIp = fc
   .oneof(fc.uint8Array({ minLength: 4, maxLength: 4 }), fc.uint8Array({ minLength: 16, maxLength: 16 }))
   .map(unmapped)

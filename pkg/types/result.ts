@@ -170,7 +170,6 @@ export function encodeDns({ nameservers, domain, search, options }: Dns): JsonOb
   })
 }
 
-/** Returns the list, or undefined if it is empty. */
 export function nonEmpty<T>(list: readonly T[] | undefined): T[] | undefined {
   return list && list.length > 0 ? [...list] : undefined
 }

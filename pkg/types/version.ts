@@ -29,10 +29,7 @@ function isNumber(text: string): boolean {
   return /^[+-]?\d{1,15}$/.test(text)
 }
 
-/**
- * Returns a negative number if version `a` is older than `b`, zero if they are equal, and a positive number if `a` is
- * newer. Throws like `parseVersion`.
- */
+/** Returns a negative number if `a` is older than `b`, zero if equal, or a positive one. Throws like `parseVersion`. */
 export function compareVersions(a: string, b: string): number {
   const [majorA, minorA, patchA] = parseVersion(a)
   const [majorB, minorB, patchB] = parseVersion(b)

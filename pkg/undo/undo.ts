@@ -76,9 +76,7 @@ function isLost(error: unknown): boolean {
   return hasCause(error, (cause) => "isLost" in cause && cause.isLost === true)
 }
 
-/**
- * Collects the errors of an operation that continues after failures, such as DEL and GC, and throws them at the end.
- */
+/** Collects the errors of an operation that continues after failures, such as DEL and GC, for one throw at its end. */
 export class Failures {
   readonly #errors: CniError[] = []
   readonly #log: ((line: string) => void) | undefined
@@ -113,10 +111,7 @@ export class Failures {
     return this.#errors.length > 0
   }
 
-  /**
-   * Whether one of the errors is temporary, such as a lack of memory or a busy resource. The next call may succeed
-   * then.
-   */
+  /** Whether one of the errors is temporary, such as a lack of memory. The next call may succeed then. */
   get mayPass(): boolean {
     return this.#errors.some((error) => hasCause(error, isShortage))
   }

@@ -30,7 +30,6 @@ export class TestAttaching {
     return parts as unknown as Attaching
   }
 
-  /** Returns the attachment during a CHECK of this link in the container. */
   checking(link: KernelLink): Checking {
     return { ...this.attaching, link: linkOf(link) } as unknown as Checking
   }

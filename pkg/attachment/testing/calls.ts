@@ -2,7 +2,6 @@ import { NamespaceFile } from "../../netns/mod.ts"
 import type { Answered, Call } from "../../skel/mod.ts"
 import { CniError, Code, type NetworkConfig, type Result } from "../../types/mod.ts"
 
-/** The parts of a call that a test chooses. */
 export interface Chosen {
   readonly netns?: string
   readonly containerId?: string

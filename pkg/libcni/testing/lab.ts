@@ -100,7 +100,6 @@ export class Lab implements Disposable {
   }
 }
 
-/** Returns a network with these plugins, as its file would define it. */
 export function networkOf(plugins: readonly JsonObject[], more: JsonObject = {}): Network {
   const list = { cniVersion: "1.1.0", name: "lab", plugins: [...plugins], ...more }
   return parseNetworkList(new TextEncoder().encode(JSON.stringify(list)))
@@ -118,12 +117,10 @@ export function attachmentOf(more: Partial<Attachment> = {}): Attachment & { rea
   }
 }
 
-/** Returns a result with one address. */
 export function resultOf(address: string, cniVersion = "1.1.0"): JsonObject {
   return { cniVersion, ips: [{ address, ...(/^0\.[34]/.test(cniVersion) ? { version: "4" } : {}) }] }
 }
 
-/** Returns the error with which a promise is rejected. */
 export async function failure(promise: Promise<unknown>): Promise<Error> {
   try {
     await promise

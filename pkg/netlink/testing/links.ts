@@ -5,7 +5,6 @@ import { encodeMessage, type Message } from "../message.ts"
 import { NETLINK_ROUTE, NetlinkSocket } from "../socket.ts"
 import { acknowledge, done, ScriptedKernel } from "../testing.ts"
 
-/** A link of a scripted kernel. */
 export interface KernelLink extends Omit<Infer<typeof linkAttributes>, "linkInfo"> {
   readonly index: number
   readonly name: string

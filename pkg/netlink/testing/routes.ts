@@ -1,7 +1,4 @@
-/**
- * Encodes routes and addresses as the kernel lists them, without the code under test: <linux/rtnetlink.h>,
- * <linux/if_addr.h>.
- */
+/** Encodes routes and addresses like the kernel, without code under test: <linux/rtnetlink.h>, <linux/if_addr.h>. */
 
 /** The attributes of a route. The defaults are those of a default route in table main. */
 export interface SaidRoute {
@@ -17,10 +14,7 @@ export interface SaidRoute {
   readonly hops?: readonly { readonly oif: number; readonly gateway?: Uint8Array }[]
 }
 
-/**
- * Returns the payload of an `RTM_NEWROUTE`: struct rtmsg, RTA_DST 1, OIF 4, GATEWAY 5, PRIORITY 6, MULTIPATH 9, TABLE
- * 15.
- */
+/** Returns an `RTM_NEWROUTE`: struct rtmsg, RTA_DST 1, OIF 4, GATEWAY 5, PRIORITY 6, MULTIPATH 9, TABLE 15. */
 export function routePayload(said: SaidRoute): Uint8Array {
   const {
     dst,
