@@ -4,7 +4,6 @@ import { type Family, printFamilies, type Sample } from "../pkg/metrics/mod.ts"
 import { parseIp } from "../pkg/types/mod.ts"
 import { isListening, type Status } from "./status.ts"
 
-/** The address and port of the agent's HTTP server. */
 export interface Endpoint {
   readonly hostname: string
   readonly port: number

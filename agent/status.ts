@@ -42,7 +42,6 @@ export async function askAgent(socket: string): Promise<Status> {
   return (await response.json()) as Status
 }
 
-/** Reports whether a process listens on a socket. */
 export async function isListening(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const socket = connect(path, () => resolve(true)).on("error", () => resolve(false))

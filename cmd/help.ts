@@ -11,7 +11,6 @@ export interface Tool {
   readonly example: string
 }
 
-/** Returns the text of `cni --help`. */
 export function toolHelp({ name, about, commands, example }: Tool): string {
   return `${about}.
 
@@ -42,7 +41,6 @@ ${listCommands(Object.fromEntries(own))}
 `
 }
 
-/** Returns the text of `cni COMMAND --help`. */
 export function commandHelp(tool: string, name: string, command: Command): string {
   const usage = [tool, name, ...command.words, Object.keys(command.flags).length > 0 ? "[flags]" : ""]
   const flags = Object.entries(command.flags).map(describeFlag)

@@ -12,7 +12,6 @@ export interface Installation {
   readonly directory: string
   /** The names of the files to install. Other files stay unchanged. */
   readonly names: readonly string[]
-  /** Returns the path of the source file for a name. */
   readonly source: (name: string) => string
   /** The source directory, which the manifest records. */
   readonly from: string

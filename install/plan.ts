@@ -19,7 +19,6 @@ export interface Wish {
   readonly content: string | undefined
 }
 
-/** The steps from the current state to the wanted one. */
 export interface Plan {
   readonly steps: readonly Step[]
   readonly outcomes: readonly Outcome[]

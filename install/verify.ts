@@ -5,7 +5,6 @@ import { busy, Layout } from "./layout.ts"
 import { type Manifest, readManifest } from "./manifest.ts"
 import { readSeen } from "./seen.ts"
 
-/** A difference between a file and its recorded content. */
 export interface Difference {
   readonly name: string
   readonly is: "replaced" | "missing" | "not executable" | "shared"

@@ -6,7 +6,6 @@ export interface Secret {
   read(): Promise<string>
 }
 
-/** The address of an API server, and the credentials for it. */
 export interface Connection {
   /** The server's URL, such as "https://10.96.0.1:443". */
   readonly server: string

@@ -131,7 +131,6 @@ function usageIn(name: string, args: Arguments, terminal: Terminal): NetworkUse 
   return { name, ranges: rangeSets.map((set) => ({ ranges: formatRangeSet(set), ...usage(set) })), leases }
 }
 
-/** Returns the reservations in a network, and the ranges in its configuration. */
 function poolOf(name: string, args: Arguments, terminal: Terminal) {
   validateNetworkName(name)
   const configs = configsOf(name, args, terminal)

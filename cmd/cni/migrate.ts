@@ -82,7 +82,6 @@ Examples:
   },
 }
 
-/** The directory of the switch, and the files that it changes. */
 interface Scene {
   readonly direction: Direction
   readonly place: InstallPlace

@@ -19,7 +19,6 @@ const installers = {
 const theirs = "#!/bin/sh\necho 'CNI portmap plugin v9.9.9' >&2\n"
 const tool = join(builtPlugins, "../cni")
 
-/** Creates a directory with our plugins in `bin` and another portmap in `theirs`. */
 async function makePlace(): Promise<TemporaryDirectory> {
   const place = await TemporaryDirectory.create("cni-foreign", join(builtPlugins, ".."))
   await mkdir(place.join("bin"))

@@ -6,7 +6,6 @@ import { Suites } from "./suites.ts"
 
 const tool = join(builtPlugins, "../cni")
 
-/** Creates a host with directories for plugins and configurations, and a configuration to install. */
 async function makeNode(config: object) {
   const host = await HostNamespace.create()
   const ownRuntimes =

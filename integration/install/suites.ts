@@ -6,7 +6,6 @@ import { builtPlugins, mustRun, type Output, runProgram, TemporaryDirectory } fr
 /** Two suites whose plugins differ in their bytes, each with the tool, and a directory to install them in. */
 export class Suites implements AsyncDisposable {
   readonly #directory: TemporaryDirectory
-  /** The directory for installed plugins. */
   readonly bin: string
 
   private constructor(directory: TemporaryDirectory) {

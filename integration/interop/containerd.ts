@@ -8,7 +8,6 @@ import { confDir, RuntimeHost, runtimeEnv } from "./runtime-host.ts"
 /** The only directory in which `ctr` searches plugins. */
 export const binDir = "/opt/cni/bin"
 
-/** Installs the plugins under test in `binDir` with `cni install`. */
 export async function installOurs(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["install", "--bin-dir", binDir])
 }
@@ -81,7 +80,6 @@ export class Containerd extends PodRuntime {
       .filter(({ name }) => name !== "cni-loopback")
   }
 
-  /** Runs `ctr` with these arguments. */
   ctr(...args: string[]): Promise<Output> {
     return this.host.exec("ctr", args, { env: runtimeEnv })
   }

@@ -12,14 +12,12 @@ export interface PodConfig {
   readonly portMappings?: readonly { readonly containerPort: number; readonly hostPort: number }[]
 }
 
-/** The status of a pod from the runtime. */
 export interface PodStatus {
   readonly id: string
   readonly state: "SANDBOX_READY" | "SANDBOX_NOTREADY"
   readonly network: { readonly ip: string }
 }
 
-/** The status of a container from the runtime. */
 export interface ContainerStatus {
   readonly state: "CONTAINER_CREATED" | "CONTAINER_RUNNING" | "CONTAINER_EXITED" | "CONTAINER_UNKNOWN"
   readonly exitCode: number
@@ -86,7 +84,6 @@ export class Cri implements Disposable {
 /** A runtime on its own host that serves kubelet's requests for pods. */
 export abstract class PodRuntime implements AsyncDisposable {
   readonly host: RuntimeHost
-  /** The path of the runtime's socket on its host. */
   readonly socket: string
   /** The address of the host at which published ports are reachable. */
   readonly publishedAt: string = "127.0.0.1"
@@ -152,7 +149,6 @@ export abstract class PodRuntime implements AsyncDisposable {
     await cri.call("RemovePodSandbox", { podSandboxId })
   }
 
-  /** Creates a client for the runtime's socket. */
   connect(): Cri {
     return new Cri(this.host.file(this.socket))
   }

@@ -96,7 +96,6 @@ test("what Go's ADD has made by iptables is deleted on a node whose configuratio
   expect(await lab.iptables()).not.toMatch(/10\.1\.0|br1/)
 })
 
-/** A node with nerdctl's network and only the plugins of this suite. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly #conf: TemporaryDirectory

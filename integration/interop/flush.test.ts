@@ -6,7 +6,6 @@ import { nerdctlNetwork } from "./networks.ts"
 import { Podman } from "./podman.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-/** A node with a published port. */
 interface Node extends AsyncDisposable {
   readonly host: RuntimeHost
 }

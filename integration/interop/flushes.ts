@@ -24,7 +24,6 @@ class Questions {
     }
   }
 
-  /** Waits until the container answers a new connection. */
   async expectAnswer(): Promise<void> {
     const before = this.answered + 1 // a connection may be in progress
     await waitFor(() => this.answered > before, "the published port to answer again")

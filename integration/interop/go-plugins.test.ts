@@ -51,7 +51,6 @@ class Node implements AsyncDisposable {
     return JSON.parse(await this.cni("add", path, pod, ports)) as PluginResult
   }
 
-  /** Reports whether the pod's server answers the host at the mapped port. */
   async answers(pod: ContainerNamespace): Promise<boolean> {
     await using _server = await EchoPeer.start(pod, { port: 80 })
     return (await askEcho(this.host, { transport: "tcp", address: "10.85.0.1", port: 8080 })) !== undefined

@@ -22,7 +22,6 @@ beforeAll(async () => {
 })
 afterAll(() => meter[Symbol.asyncDispose]())
 
-/** A network namespace that a runtime created on its host. */
 class InHost extends Namespace {
   readonly #host: RuntimeHost
   readonly #file: string

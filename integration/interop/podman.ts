@@ -78,7 +78,6 @@ export class Podman implements AsyncDisposable {
     )
   }
 
-  /** Returns the container's address from `podman inspect`. */
   address(name: string): Promise<string> {
     return this.run("inspect", "--format", "{{.NetworkSettings.Networks.podman.IPAddress}}", name)
   }
@@ -102,5 +101,4 @@ export const podmanPlaces = [
   ...["--storage-driver", "vfs"],
 ]
 
-/** The environment of podman. */
 export const podmanEnv = { ...programEnv, CONTAINERS_CONF: confFile, HOME: "/run" }

@@ -9,7 +9,6 @@ export interface ProcessCall {
   readonly verb: "ADD" | "CHECK" | "DEL" | "GC" | "STATUS"
   /** The configuration. Its `type` must be the plugin's name. */
   readonly config: { readonly type: string; readonly [key: string]: unknown }
-  /** The container's namespace. */
   readonly pod?: Namespace | undefined
   readonly containerId?: string
   readonly ifName?: string
@@ -19,7 +18,6 @@ export interface ProcessCall {
   readonly write?: (text: string) => void
 }
 
-/** The exit code, the parsed output and the log of a call. */
 export interface Answer {
   readonly exitCode: number
   // biome-ignore lint/suspicious/noExplicitAny: a result or an error, of which tests expect what they know

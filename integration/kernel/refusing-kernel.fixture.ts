@@ -32,7 +32,6 @@ export class RefusingTransport extends KernelTransport {
   }
 }
 
-/** Opens a socket with this connection in the thread's namespace. */
 export function openRefusingSocket(refusals: Refusals): RouteSocket {
   return new NetlinkSocket(NETLINK_ROUTE, 0, new RefusingTransport(refusals, 0)) as RouteSocket
 }

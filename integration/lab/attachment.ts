@@ -69,7 +69,6 @@ export interface PluginResult {
   dns?: object
 }
 
-/** An error object of the specification. */
 export interface PluginError {
   cniVersion: string
   code: number

@@ -13,7 +13,6 @@ export function isLeftToKernel(plugin: string, { section, line }: Change): boole
   return row.role === "interface" && !row.hasHostEnd && section === "links" && / promiscuity \d+$/.test(line)
 }
 
-/** The options of a shared case. */
 export interface CaseOptions {
   /**
    * Whether the case also runs for a plugin that is `like` another, because it tests the plugin's kind of link. Other
@@ -80,7 +79,6 @@ export function testPlugins<Case extends string | ({ readonly plugin: string } &
   }
 }
 
-/** Returns each case combined with each plugin. */
 export function casesOf<Case extends object>(
   plugins: readonly string[],
   cases: readonly Case[],

@@ -6,7 +6,6 @@ export class Chance {
     this.#state = seed | 1
   }
 
-  /** Returns an integer below `limit`. */
   below(limit: number): number {
     this.#state ^= this.#state << 13
     this.#state ^= this.#state >>> 17

@@ -26,7 +26,6 @@ export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from
 export interface Figure {
   /** The subject, such as "ADD of bridge, killed before each system call". */
   what: string
-  /** The numbers of tries and of successes. */
   tried: number
   held: number
   /** Further text, such as sizes and times with units. */

@@ -15,7 +15,6 @@ const onVeth = (link: string) => ip("link add e0 type veth peer name e1", `link 
 const nft = (input: string): Probe => ({ command: ["nft", "-f", "-"], input })
 const natForIp = nft("add table inet t; add chain inet t c { type nat hook postrouting priority 100; }")
 
-/** The probe of each feature that some kernels lack. */
 const probes = {
   vlan_filtering: ip("link add br0 type bridge vlan_filtering 1"),
   ipvlan: onVeth("ipvlan mode l2"),
@@ -55,7 +54,6 @@ const probes = {
  */
 export type Feature = keyof typeof probes
 
-/** All features. */
 export const allFeatures = Object.keys(probes) as readonly Feature[]
 
 /** The results of earlier probes; the only state of this module. */

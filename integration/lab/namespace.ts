@@ -54,7 +54,6 @@ export class ContainerNamespace extends Namespace {
 
 const directory = "/run/netns"
 
-/** Returns the prefix of all namespace names of one test process. */
 export function namespacePrefix(pid: number): string {
   return `cnit-${pid}-`
 }

@@ -3,10 +3,8 @@ import type { HostNamespace } from "./host-namespace.ts"
 import type { Network, NetworkKeys, Place } from "./plugin-row.ts"
 
 const subnets = { lab: "10.22.0.0/24", other: "10.23.0.0/24" } as const
-/** Returns a host-local configuration for the addresses of a network. */
 export const pool = (network: Network) => ({ type: "host-local", ranges: [[{ subnet: subnets[network] }]] })
 
-/** Returns the configuration keys of a bridge that has the gateway's address. */
 export const gatewayBridge = (network: Network) => ({
   bridge: `br-${network}`,
   isDefaultGateway: true,
@@ -61,7 +59,6 @@ export async function addDevices(host: HostNamespace): Promise<void> {
 /** Returns the configuration key with the path of flanneld's subnet file for a network. */
 export const subnetFileOf = (network: Network) => ({ subnetFile: `/run/cni/flannel-${network}.env` })
 
-/** Writes flanneld's subnet file of each network on a host. */
 export async function writeSubnetFiles(host: HostNamespace): Promise<void> {
   for (const network of ["lab", "other"] as const) {
     const lines = [

@@ -143,12 +143,10 @@ export function pluginsAs(...roles: readonly Role[]): string[] {
   return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
 }
 
-/** Returns all kernel features that at least one plugin requires. */
 export function neededByPlugins(): Feature[] {
   return pluginsAs().flatMap((name) => pluginRow(name).needs ?? [])
 }
 
-/** Returns the names of all interface plugins for which `chosen` returns true. */
 export function interfacePlugins(chosen: (plugin: InterfacePlugin) => boolean = () => true): string[] {
   return pluginsAs("interface").filter((name) => chosen(interfacePlugin(name)))
 }

@@ -15,13 +15,10 @@ export interface RuleBackend {
   readonly name: "nftables" | "iptables" | "iptables-legacy"
   /** Configuration keys that choose this packet filter. */
   readonly keys: object
-  /** The kind of `iptables` on the host. */
   readonly iptables: IptablesKind
 }
 
-/** The addresses of a host's uplink. */
 export const uplink = { ip: "203.0.113.1", ip6: "2001:db8:113::1" }
-/** The addresses of the machine at the other end of the uplink. */
 export const outside = { ip: "203.0.113.9", ip6: "2001:db8:113::9" }
 
 /** Connects a host through its uplink `up0` to another machine, which has no route to the containers. */
@@ -83,9 +80,7 @@ export function testEachBackend<L extends RuleLab>(
 /** A container with an interface that an interface plugin created. */
 export class ConnectedPod {
   readonly namespace: ContainerNamespace
-  /** The interface plugin's attachment. */
   readonly link: Attachment
-  /** The interface plugin's result. */
   readonly result: PluginResult
 
   constructor(namespace: ContainerNamespace, link: Attachment, result: PluginResult) {
@@ -94,7 +89,6 @@ export class ConnectedPod {
     this.result = result
   }
 
-  /** The container's address, like "10.1.0.2". */
   get ip(): string {
     return this.#addressAt(0)
   }

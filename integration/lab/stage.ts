@@ -23,11 +23,9 @@ export interface AttachOptions {
   readonly call?: Partial<PluginCall>
 }
 
-/** An attachment that is ready for ADD. */
 export interface Attached {
   readonly pod: ContainerNamespace
   readonly ifName: string
-  /** The attachment of the tested plugin. */
   readonly attachment: Attachment
   /** The attachment of bridge, already added, that created the interface for a chained plugin; otherwise undefined. */
   readonly maker: Attachment | undefined

@@ -38,7 +38,6 @@ export interface Job {
   readonly cold?: boolean
 }
 
-/** The result of a job. */
 export interface Outcome extends Sample {
   readonly stdout: string
   /** The error output of a failed job, the last of its chain. Only set if failures are allowed. */
@@ -60,7 +59,6 @@ export class Station implements AsyncDisposable {
     this.#output = process.stdout[Symbol.asyncIterator]()
   }
 
-  /** Starts the program in the namespace. */
   static open(where: Namespace): Station {
     return new Station(startProgram(where))
   }

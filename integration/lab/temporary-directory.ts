@@ -9,7 +9,6 @@ import { FileDescriptor, isErrno, Open, tryLock } from "../../pkg/libc/mod.ts"
  * @example await using directory = await TemporaryDirectory.create()
  */
 export class TemporaryDirectory implements AsyncDisposable {
-  /** The absolute path. */
   readonly path: string
 
   readonly #lock: Disposable | undefined
@@ -44,7 +43,6 @@ export class TemporaryDirectory implements AsyncDisposable {
     return new TemporaryDirectory(path, lock)
   }
 
-  /** Returns the absolute path of a file in the directory. */
   join(...parts: string[]): string {
     return join(this.path, ...parts)
   }

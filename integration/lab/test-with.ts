@@ -45,7 +45,6 @@ export function titlesWithAll(features: readonly string[]): string {
   return `\\(needs ${features.map((name) => `(?=(\\w+, )*${name}[,)])`).join("")}[\\w, ]+\\)$`
 }
 
-/** Returns the line that reports a skipped test. */
 export function leftOutLine({ title, missing }: LeftOut): string {
   return `not on this kernel: ${title}; missing: ${missing.join(", ")}`
 }

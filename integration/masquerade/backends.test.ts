@@ -15,7 +15,6 @@ import {
 } from "../lab/mod.ts"
 import { createHost, dualStack, expectNestedApart, hostAddresses, nested, nestedIpam, seenBy, settle } from "./host.ts"
 
-/** The backends. The same cases run for each of them. */
 const backends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { ipMasqBackend: "iptables" }, iptables: "nf_tables" },

@@ -53,7 +53,6 @@ export async function settle(
   return takeSnapshot(host)
 }
 
-/** Returns two attachments of a container to the same network. */
 export function twoInterfaces(host: HostNamespace, pod: ContainerNamespace, config: Record<string, unknown>) {
   const attach = (ifName: string) => new Attachment(host, pod, config, { ifName })
   return [attach("eth0"), attach("net1")] as const

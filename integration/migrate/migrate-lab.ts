@@ -50,7 +50,6 @@ export interface Report {
   readonly remains: readonly { readonly what: string; readonly of: readonly string[] }[]
 }
 
-/** A family: a key of `uplink` and `outside`. */
 export type Family = "ip" | "ip6"
 
 /** A container with a published port. */
@@ -96,14 +95,12 @@ export class MigrateLab implements AsyncDisposable {
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
   }
 
-  /** Runs the command with JSON output, and checks the exit code. */
   async report(flags: readonly string[], exitCode = 0): Promise<Report> {
     const output = await this.migrate([...flags, "-o", "json"])
     if (output.exitCode !== exitCode) throw new Error(`exit code ${output.exitCode}: ${output.stdout}${output.stderr}`)
     return JSON.parse(output.stdout) as Report
   }
 
-  /** Attaches new containers with the installed plugins. */
   async add(count: number, name = "pods"): Promise<Published[]> {
     const added: Published[] = []
     for (let at = 0; at < count; at++) {
@@ -161,12 +158,10 @@ export class MigrateLab implements AsyncDisposable {
     return flows
   }
 
-  /** Returns the names in the directory of plugins. */
   async files(): Promise<string[]> {
     return (await readdir(this.node.binDir)).sort()
   }
 
-  /** Returns the names of the plugins in Debian's package. */
   async goFiles(): Promise<string[]> {
     return (await readdir(goPlugins)).sort()
   }

@@ -34,7 +34,6 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } }
 const firewall = { type: "firewall" }
 const chainOf = (...plugins: object[]) => ({ cniVersion: "1.0.0", name: "pods", plugins })
 
-/** Returns a host-local configuration with a range for each subnet. */
 const pools = (...subnets: string[]) => ({ type: "host-local", ranges: subnets.map((subnet) => [{ subnet }]) })
 
 /**

@@ -71,7 +71,6 @@ export class Consumer implements AsyncDisposable {
     return await this.write(name, text)
   }
 
-  /** Runs a program in the project's directory, and returns its stdout. */
   async run(program: string, ...args: string[]): Promise<string> {
     const command = ["sh", "-c", 'cd "$1"; shift; exec "$@"', "sh", this.path, program, ...args]
     return (await mustRun(command, { env })).stdout
@@ -108,7 +107,6 @@ export async function installEngines(): Promise<Engines> {
   return { ...Object.fromEntries(nodes), Bun: process.execPath }
 }
 
-/** The packages of all compilers for `Consumer.create`. */
 export const compilerPackages = [
   ...Object.entries(compilers).map(([name, release]) => `typescript-${name}@npm:typescript@${release}`),
   "@types/node@22",

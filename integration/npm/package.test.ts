@@ -92,7 +92,6 @@ const tsconfig = {
   skipLibCheck: false,
 }
 
-/** Compiles files of the consumer with a release of TypeScript, and returns the output. */
 async function compile(
   compiler: string,
   directory: string,

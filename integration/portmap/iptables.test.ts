@@ -12,7 +12,6 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, isLocalnetGuard, type MappedPod, PortmapLab } from "./portmap-lab.ts"
 
-/** The path of Debian's Go plugin. */
 const go = { bin: "/usr/lib/cni/portmap" }
 /** The newest version of the specification that it supports. */
 const oldest = { cniVersion: "1.0.0" }
@@ -36,7 +35,6 @@ async function natRules(lab: PortmapLab): Promise<string[]> {
   return lines.filter((line) => !line.startsWith("#") && !/^-A CNI-DN-\S+ -m comment --comment "\S+ \S*"$/.test(line))
 }
 
-/** Returns a result in the older version. */
 function prevResult(pod: MappedPod): object {
   return { prevResult: { ...pod.result, ...oldest } }
 }

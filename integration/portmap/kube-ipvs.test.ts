@@ -59,7 +59,6 @@ async function startService(host: HostNamespace): Promise<AsyncDisposable> {
   return stack.move()
 }
 
-/** Returns the addresses of the servers that answer at the service's addresses. */
 async function answersAt(from: Namespace): Promise<string[]> {
   const answers = service.addresses.flatMap((address) =>
     service.ports.map((port) => askEcho(from, { transport: "tcp", address, port })),
@@ -67,7 +66,6 @@ async function answersAt(from: Namespace): Promise<string[]> {
   return (await Promise.all(answers)).map(({ to }) => to.address)
 }
 
-/** Returns the elements of nf_tables maps that lead to containers. */
 async function nftMaps(host: HostNamespace): Promise<string[]> {
   const { nftables } = await host.json<{ nftables: { map?: { table: string; name: string } }[] }>("nft", [
     ...["-j", "list", "maps"],

@@ -13,7 +13,6 @@ import {
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 
-/** A port mapping in runtimeConfig. */
 export interface PortMapping {
   hostPort: number
   containerPort: number
@@ -21,7 +20,6 @@ export interface PortMapping {
   hostIP?: string
 }
 
-/** The host's addresses: of its uplink, and of the bridge with the containers. */
 export const hostAddresses = { ...uplink, gateway: "10.22.0.1", gateway6: "fd00:22::1" }
 
 /** Defines a test for each backend, each in a new lab. */
@@ -75,7 +73,6 @@ export class PortmapLab extends RuleLab {
   }
 }
 
-/** The properties of a container that differ from the defaults. */
 export interface PodKeys {
   namespace?: ContainerNamespace
   ifName?: string

@@ -25,10 +25,8 @@ export const service = {
   endpointPort: 80,
 } as const
 
-/** The machines that connect to the service. */
 export const askers = ["outside", "node", "pod"] as const
 
-/** A port without a service. */
 export const freePort = 30081
 
 /** Mappings with which a container tries to take over the service's packets, and a mapping of another port. */

@@ -52,7 +52,6 @@ async function reached(lab: PortmapLab): Promise<string[]> {
   return [...found].sort()
 }
 
-/** Matches a rule or element that sends SCTP packets to this container. */
 export function sctpTo(pod: MappedPod): RegExp {
   return new RegExp(`^.*sctp.*${pod.ip.replaceAll(".", "\\.")}[ :]`, "m")
 }

@@ -38,7 +38,6 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect(msg).toContain("prevResult is missing")
 })
 
-/** Changes to an attachment, with the error of CHECK for each. */
 const damages: {
   what: string
   damage: (host: HostNamespace, pod: ContainerNamespace, end: string, result: PluginResult) => Promise<unknown>

@@ -120,7 +120,6 @@ async function linksOf(host: HostNamespace): Promise<object[]> {
     .sort((a, b) => (a.ifname < b.ifname ? -1 : 1))
 }
 
-/** Returns the output of `cni reconcile` about the bridge ports of these pods. */
 async function portsOf(host: HostNamespace, pods: readonly { pod: ContainerNamespace }[]): Promise<{ what: string }[]> {
   const links = await host.json<ShownLink[]>("ip", ["-j", "link"])
   return pods.map((each) => {

@@ -12,7 +12,6 @@ export interface ListenerRecord {
   readonly losses: readonly { readonly what: string; readonly reason: string }[]
 }
 
-/** A running `cni reconcile --listen`. */
 export class RunningListener implements AsyncDisposable {
   readonly node: NodeLab
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
@@ -123,7 +122,6 @@ export class FlowMeter implements AsyncDisposable {
     return new FlowMeter(await CProgram.build(join(import.meta.dir, "flows.c")))
   }
 
-  /** Counts the flows to an address and port while `act` runs. */
   async during(from: Namespace, { transport, address, port }: EchoQuestion, act: () => Promise<void>): Promise<Flows> {
     const command = from.commandLine([this.#built.path, transport, address, String(port)])
     const program = Bun.spawn(command, { env: { ...programEnv }, stdio: ["pipe", "pipe", "inherit"] })

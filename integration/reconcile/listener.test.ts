@@ -14,7 +14,6 @@ afterAll(() => meter[Symbol.asyncDispose]())
 const restorations = ({ outage }: ListenerRecord) => outage.count
 const flush = (lab: ReconcileLab) => lab.host.exec("nft", ["flush", "ruleset"])
 
-/** Waits until the listener has restored something after `act`. */
 async function untilRestored(listener: RunningListener, act: () => Promise<unknown>): Promise<ListenerRecord> {
   const before = restorations(await listener.record())
   await act()

@@ -26,7 +26,6 @@ async function addPods(lab: ReconcileLab): Promise<Published> {
   return published
 }
 
-/** Prints the number of lost flows in each round. */
 async function tell(what: string, flows: readonly Flows[]): Promise<void> {
   const lost = flows.map(({ lost, sent, longestMs }) => `${lost} of ${sent}, ${longestMs} ms`)
   const held = flows.filter(({ isBack }) => isBack).length

@@ -86,7 +86,6 @@ export class ReconcileLab implements AsyncDisposable {
     return pods
   }
 
-  /** Runs DEL of these pods. */
   async removePods(pods: readonly Published[]): Promise<void> {
     for (const { pod } of pods) {
       const { exitCode, stderr } = await this.node.cni(["del", this.network, pod.path, "--container-id", pod.name])

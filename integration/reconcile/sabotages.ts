@@ -20,7 +20,6 @@ const ip =
 const inShell = (script: string) => (lab: ReconcileLab) => lab.host.exec("sh", ["-ec", script])
 const deleteTables = (name: string) => `nft list tables | grep ${name} | sed "s/^/delete /" | nft -f -`
 
-/** Returns the name of the host's end of a pod's veth pair. */
 async function hostEndOf(lab: ReconcileLab, { pod }: Published): Promise<string> {
   const links = await lab.host.json<{ ifname: string; ifalias?: string }[]>("ip", ["-j", "link"])
   const found =

@@ -7,7 +7,6 @@ import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 import { type Sabotage, sabotages } from "./sabotages.ts"
 
-/** The number of sabotages for each network. */
 const ROUNDS = extent(6, 150)
 
 const networks = [...Map.groupBy(sabotages, ({ network }) => network)]

@@ -30,7 +30,6 @@ async function builtFiles(): Promise<StagedFile[]> {
   ])
 }
 
-/** Imports an image of the suite into a node, and returns its name. */
 async function importImage(node: Containerd, version: string, files: readonly StagedFile[]): Promise<string> {
   await using directory = await TemporaryDirectory.create("cni-image")
   await makeImage(new Map([[targets.amd64, files]]), { directory: directory.path, age, version })

@@ -24,7 +24,6 @@ exec chroot . /bin/sh -ec "$1"`
   return await runProgram([...isolated, "sh", "-ec", steps, "sh", script], { env })
 }
 
-/** Creates a root directory for the files of a package. */
 export async function emptyRoot(): Promise<TemporaryDirectory> {
   const root = await TemporaryDirectory.create("cni-root")
   await mkdir(root.join("var/lib/rpm"), { recursive: true })

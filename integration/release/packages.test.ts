@@ -17,7 +17,6 @@ const rpm = `cni-plugins-${version}-1.x86_64.rpm`
 const lines = (text: string) => text.trim().split("\n")
 const protocol = { cniVersion: "1.1.0" }
 
-/** Executes a plugin, and returns the versions that it supports. */
 async function askVersion(plugin: string): Promise<object> {
   return JSON.parse((await mustRun([plugin], { env: { CNI_COMMAND: "VERSION" } })).stdout)
 }

@@ -30,7 +30,6 @@ export class Page {
     return Page.of(section)
   }
 
-  /** Reads the text of a section. */
   static of(text: string): Page {
     const fences = new Map<string, string>()
     let headline = ""

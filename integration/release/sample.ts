@@ -16,7 +16,6 @@ import { TemporaryDirectory } from "../lab/mod.ts"
 /** The modification time of the files, in seconds since 1970. */
 export const age = 1_700_000_000
 
-/** The version of the files for an upgrade. */
 export const laterVersion = "99.0.0"
 
 /** The plugins in the packages, in alphabetical order. They are few, so that packages are built quickly. */

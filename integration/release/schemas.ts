@@ -21,7 +21,6 @@ async function schemasOf(version: string): Promise<string> {
   return join(directory, "kubernetes_validate/kubernetes-json-schema", `v${version}-local-strict`)
 }
 
-/** The schemas of a version of Kubernetes. */
 export class Schemas {
   readonly #directory: string
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, allErrors: true })

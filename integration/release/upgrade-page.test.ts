@@ -37,7 +37,6 @@ const ways = [
   },
 ] as const
 
-/** Reports whether a directory contains the plugin of the later version. */
 async function isNew(host: FreshRoot, binDir: string): Promise<boolean> {
   return (await readFile(host.file(`${binDir}/bridge`))).toString("latin1").endsWith(versions.NEW)
 }

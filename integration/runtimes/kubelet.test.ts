@@ -39,7 +39,6 @@ const configuration = {
   volumePluginDir: "/run/kubelet-plugins",
 }
 
-/** A pod in kubelet's list. */
 interface Pod {
   readonly metadata: { readonly name: string }
   readonly status: { readonly phase: string; readonly podIP?: string }
@@ -80,7 +79,6 @@ class Kubelet {
     return kubelet
   }
 
-  /** Reports whether kubelet's log contains this text. */
   async hasSaid(words: string): Promise<boolean> {
     return (await this.#containerd.host.exec("cat", ["/run/kubelet.log"])).stdout.includes(words)
   }
@@ -105,7 +103,6 @@ class Kubelet {
     await rm(this.#containerd.host.file(`${manifests}/${name}.json`))
   }
 
-  /** Waits until a pod runs, and returns its address. */
   async addressOf(name: string): Promise<string> {
     const find = async () => {
       const pod = (await this.pods()).find(({ metadata }) => metadata.name === `${name}-node`)

@@ -114,7 +114,6 @@ export function arpRequest(address: string): string {
   return `ffffffffffff${asker.mac}08060001080006040001${asker.mac}${digits(asker.ip)}000000000000${digits(address)}`
 }
 
-/** Returns the ARP reply from this MAC address. */
 export function arpReply(address: string, mac: string): string {
   const from = mac.replaceAll(":", "")
   return `${asker.mac}${from}08060001080006040002${from}${digits(address)}${asker.mac}${digits(asker.ip)}`

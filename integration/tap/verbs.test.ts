@@ -20,7 +20,6 @@ type Shown = { address: string; mtu: number; ifalias?: string; flags: string[]; 
 const showTap = async (pod: ContainerNamespace) =>
   (await pod.json<Shown[]>("ip", ["-d", "-j", "link", "show", "eth0"]))[0]
 
-/** Creates a host with one attached container. */
 async function attached(keys: object = {}, setUp: (pod: ContainerNamespace) => Promise<unknown> = async () => {}) {
   const host = await HostNamespace.create()
   const pod = await host.addContainer()

@@ -26,7 +26,6 @@ export async function linkOf(where: Namespace, name: string): Promise<TunedLink>
   return { address, mtu, txqlen, promiscuity, flags }
 }
 
-/** The directory of the plugin's backups on a host. */
 const backups = "/run/cni/tuning"
 
 /** A container that bridge has attached, without addresses, and the attachment of tuning. */
@@ -65,7 +64,6 @@ export class TuningChain implements AsyncDisposable {
     }
   }
 
-  /** The name of the host's end of the veth pair. */
   get port(): string {
     return this.bridged.interfaces[1]?.name ?? ""
   }
@@ -74,7 +72,6 @@ export class TuningChain implements AsyncDisposable {
     return linkOf(this.pod, name)
   }
 
-  /** Returns a sysctl of the container, by path. */
   sysctl(path: string): Promise<string> {
     return readSysctl(this.pod, path)
   }
@@ -85,7 +82,6 @@ export class TuningChain implements AsyncDisposable {
     return stdout.split("\n").filter(Boolean)
   }
 
-  /** Returns the content of this container's backup. */
   async backup(): Promise<Record<string, unknown>> {
     const { stdout } = await this.host.exec("cat", [`${backups}/lab:${this.pod.name}:eth0.json`])
     return JSON.parse(stdout) as Record<string, unknown>

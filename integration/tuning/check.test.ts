@@ -42,7 +42,6 @@ test("CHECK without prevResult says that it is missing", async () => {
   expect((await fail(chain.tuning.run("CHECK", { prevResult: undefined }))).msg).toContain("prevResult missing")
 })
 
-/** Changes to an attachment, with the error of CHECK for each. */
 const damages: { what: string; damage: (chain: TuningChain) => Promise<unknown>; says: string }[] = [
   {
     what: "a sysctl has another value",

@@ -60,7 +60,6 @@ const chains: Readonly<Record<string, readonly object[]>> = {
   twin: [{ type: "macvlan", master: "uplink", ipam: { type: "host-local", ranges: [[{ subnet: "10.26.0.0/24" }]] } }],
 }
 
-/** The names of the networks. */
 export const networkNames: readonly string[] = Object.keys(chains)
 
 /** Writes the configurations of the networks on a host, and creates the links that the plugins need. */

@@ -28,7 +28,6 @@ export interface RecordedFile {
   readonly text: string
 }
 
-/** The containers of a node by name. */
 export type Containers = ReadonlyMap<string, ContainerNamespace>
 
 /** Returns values of this node with their placeholders. */
@@ -62,7 +61,6 @@ const sections = [
   "/run/cni",
 ] as const
 
-/** Returns the recorded sections of the host and of the containers. */
 export async function snapshotsOf(host: HostNamespace, containers: Containers): Promise<Record<string, Snapshot>> {
   const own = await placeholders(host, containers)
   const all = [["", host] as const, ...containers].map(async ([name, namespace]) => {

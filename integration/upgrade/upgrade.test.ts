@@ -53,7 +53,6 @@ async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   return all.filter((line) => /\bpod-|\b10\.2\d\.0\.2\b|\bfd00:2\d::2\b|\bveth[0-9a-f]{8}/.test(line))
 }
 
-/** Checks that host-device has returned the device to the host unchanged. */
 async function expectDevice(host: HostNamespace): Promise<void> {
   const [device] = await host.json<object[]>("ip", ["-j", "link", "show", "dev0"])
   expect(device).toMatchObject({ ifname: "dev0", address: "0a:00:00:00:25:01", mtu: 1500 })

@@ -35,7 +35,6 @@ export async function makeInitramfs(scratch: string, settings: Settings, modules
   return archive
 }
 
-/** Quotes a word for a shell. */
 function quote(value: string): string {
   return `'${value.replaceAll("'", "'\\''")}'`
 }

@@ -9,7 +9,6 @@ export interface Job {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** One run of `bun test`. */
 export interface Run {
   readonly title: string
   readonly files: readonly string[]
@@ -21,13 +20,10 @@ export interface Run {
 
 /** The machine's results, written after all runs. If they are missing, the machine has died. */
 export interface Verdict {
-  /** The features of the machine's kernel. */
   readonly features: readonly Feature[]
-  /** The result of each run. */
   readonly outcomes: readonly Outcome[]
 }
 
-/** The result of a run. */
 export interface Outcome {
   /** The exit code of `bun test`, or `null` if a signal ended it. */
   readonly exitCode: number | null

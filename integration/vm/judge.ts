@@ -11,9 +11,7 @@ export interface Results {
   readonly figures?: readonly string[]
 }
 
-/** The evaluation of a machine's results. */
 export interface Judgement {
-  /** The titles of the tests that passed. */
   readonly passed: readonly string[]
   /** The skipped tests that this kernel cannot run, as expected. */
   readonly leftOut: readonly LeftOut[]

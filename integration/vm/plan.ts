@@ -9,7 +9,6 @@ export type TestFiles = ReadonlyMap<string, string>
 /** Matches tests that do not concern plugins, and tests that need more than a kernel. */
 const notInMachines = /^(lab|vm|interop|sanitized|arm64)\//
 
-/** Reads the integration tests that can run in a machine. */
 export async function readTestFiles(directory: string): Promise<TestFiles> {
   const all = [...new Bun.Glob("**/*.test.ts").scanSync(directory)]
   const names = all.filter((name) => !notInMachines.test(name)).sort()

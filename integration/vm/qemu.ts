@@ -16,7 +16,6 @@ export const qemu: Kernel = {
   command: (boot) => emulator(boot),
 }
 
-/** The same kernel with IPv6 disabled at boot. */
 export const qemuWithoutIpv6: Kernel = {
   ...qemu,
   title: "Debian's stock kernel under QEMU without IPv6",

@@ -30,7 +30,6 @@ export interface Chained {
   readonly vrf: Attachment
 }
 
-/** A host with one container. */
 export class VrfHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly pod: ContainerNamespace

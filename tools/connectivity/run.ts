@@ -6,7 +6,6 @@ import { connectOutsider } from "./outsider.ts"
 import { familyName, type Outcome, type Plan, placeText, probes } from "./probes.ts"
 import { readHostSide, type Scene, setScene, type Wishes, whySilent } from "./scene.ts"
 
-/** A line of the report. */
 export interface Finding extends Outcome {
   readonly probe: string
   readonly family: "ipv4" | "ipv6"

@@ -24,7 +24,6 @@ import { settingsOf } from "./settings.ts"
 import { checkStatus } from "./status.ts"
 import { dnsServersOf } from "./uplinks.ts"
 
-/** The state of a node, and its findings, one for each cause. */
 export interface Examination {
   readonly input: DoctorInput
   readonly findings: readonly Finding[]

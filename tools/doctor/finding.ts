@@ -107,7 +107,6 @@ export interface DoctorInput {
   sysctl(path: string): string | undefined
 }
 
-/** A plugin of a network, with its configuration. */
 export interface Member {
   readonly network: string
   readonly type: string

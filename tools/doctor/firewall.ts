@@ -31,7 +31,6 @@ const OUTSIDE: Readonly<Record<Family, readonly Uint8Array[]>> = {
   [AF_INET6]: ["2001:503:ba3e::2:30", "2001:500:2f::f"].flatMap((ip) => parseIp(ip) ?? []),
 }
 
-/** A container of a network, with one of its addresses. */
 interface Member {
   readonly examined: Examined
   readonly address: Address

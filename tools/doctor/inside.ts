@@ -50,7 +50,6 @@ export interface ExaminedInterface {
   readonly link: BriefLink | undefined
 }
 
-/** An address in ADD's result. */
 export interface Address extends Cidr {
   readonly text: string
   readonly gateway: Uint8Array | undefined

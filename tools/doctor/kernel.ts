@@ -58,7 +58,6 @@ export const checkForwarding: Check = (input) => {
     : found
 }
 
-/** Returns the interfaces of the host's IPv4 default routes. */
 function defaultUplinks({ node }: DoctorInput): string[] {
   return node.routes.flatMap(({ dst, dev }) => (dst === "0.0.0.0/0" && dev !== undefined ? [dev] : []))
 }

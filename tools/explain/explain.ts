@@ -13,7 +13,6 @@ export interface LoggedError {
   readonly code: number | undefined
 }
 
-/** An error with its known entries. */
 export interface Explanation {
   readonly error: LoggedError
   /** The matching entries, best first. A second entry explains another part of the message. */

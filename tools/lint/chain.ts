@@ -7,7 +7,6 @@ import type { Entry, LintNetwork } from "./network.ts"
 import { checkNoEffect } from "./no-effect.ts"
 import { checkReach, checkSharedRange } from "./reach.ts"
 
-/** Checks the plugins of a network together. */
 export function checkChain(network: LintNetwork, findings: Findings): void {
   checkVersion(network, findings)
   checkOrder(network, findings)

@@ -49,7 +49,6 @@ function isNetworkFile(name: string): boolean {
  */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 
-/** Checks the files of a directory together. */
 export function checkDirectory(directory: string, all: readonly LintNetwork[], findings: Findings): void {
   const networks = all.filter(({ source }) => source.attachment === undefined)
   const manifests = all.filter((each) => !networks.includes(each)).map(({ source }) => source.file)

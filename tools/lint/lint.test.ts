@@ -28,7 +28,6 @@ async function linesOf(files: Readonly<Record<string, string>>, serviceRange?: s
   ])
 }
 
-/** Returns the sections of a file in `testing`, by title. */
 function sectionsIn(name: string): ReadonlyMap<string, readonly string[]> {
   const sections = readFileSync(join(import.meta.dir, "testing", name), "utf8")
     .trimEnd()

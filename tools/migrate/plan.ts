@@ -19,7 +19,6 @@ export interface PodPlan {
   readonly closes?: string
 }
 
-/** A switch of the plugins in one directory. */
 export interface Switch {
   readonly direction: Direction
   readonly binDir: string

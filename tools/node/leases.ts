@@ -25,7 +25,6 @@ export interface LeaseStore {
   readonly broken: readonly BrokenName[]
 }
 
-/** An entry of a store with the wrong file type. */
 export interface BrokenName {
   readonly path: string
   readonly kind: "a directory" | "a file" | "a FIFO, a socket or a device" | "a dangling link"

@@ -2,7 +2,6 @@ import { findPluginName, requirePlugin } from "../../pkg/invoke/mod.ts"
 import { isCniError } from "../../pkg/types/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 
-/** Returns the name of the plugin for a network's `type`. */
 export type NameOf = (type: string) => string
 
 /**

@@ -6,7 +6,6 @@ import { type RecordedNetwork, recordedPlugins } from "./recorded.ts"
 /** A record of an ADD, with its parsed network if it was read with others. */
 type Cached = CachedAttachment & { readonly recorded?: RecordedNetwork }
 
-/** A port mapping that the runtime requested. */
 export interface AskedMapping {
   readonly hostIp: string
   readonly hostPort: number

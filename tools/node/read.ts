@@ -165,7 +165,6 @@ function modifiedMs(file: string): number | undefined {
   return found && Number(found.modified / 1_000_000n)
 }
 
-/** Returns the messages of an error and its causes. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const details = "details" in error && typeof error.details === "string" ? `: ${error.details}` : ""

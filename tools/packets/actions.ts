@@ -19,7 +19,6 @@ export interface Mapping {
   readonly isOpen: boolean
 }
 
-/** The outcome of a rule for a packet. */
 export interface Evaluated<P> {
   /** "perhaps": the rule depends on unknown facts. If it matches, it performs `action`. */
   readonly matches: "yes" | "no" | "perhaps"

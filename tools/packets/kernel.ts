@@ -203,7 +203,6 @@ function groupOf(ip: Uint8Array): { isMulticast: boolean; isBroadcast: boolean }
   }
 }
 
-/** Returns the text of a file, or `undefined` if it does not exist. */
 export function readIfThere(path: string): string | undefined {
   try {
     return readTextFile(path)

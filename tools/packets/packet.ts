@@ -92,7 +92,6 @@ export function protocolOf({ protocol, ip }: Destination): number {
   return familyOf(ip) === AF_INET ? IPPROTO.icmp : IPPROTO.icmpv6
 }
 
-/** Returns a u32 as the bytes of a register. */
 export function u32Bits(value: number): Bits {
   return knownBits(u32.encode(value >>> 0))
 }
@@ -199,7 +198,6 @@ export function isAnswer({ sourcePort }: Packet): boolean {
   return sourcePort !== undefined
 }
 
-/** Reports whether the kernel tracks the packet's connection. */
 export function isTracked({ tracking }: Packet): boolean {
   return tracking === "new" || tracking === "established"
 }
@@ -249,7 +247,6 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
 export const CLIENT_PORTS = 0x8000
 const TCP_FLAGS = 13
 
-/** Returns the bytes of the packet's headers that a payload expression loads. */
 export function payloadOf(packet: Packet, base: number, offset: number, length: number): Bits {
   const header = base === PayloadBase.Network ? networkHeader(packet) : transportHeader(packet)
   if (header === undefined || (base !== PayloadBase.Network && base !== PayloadBase.Transport))

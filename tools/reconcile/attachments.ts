@@ -27,7 +27,6 @@ import {
 import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { cacheDirs, type NameOf } from "../node/mod.ts"
 
-/** A plugin of an attachment's network. */
 export interface ChainMember {
   readonly type: string
   /**
@@ -100,7 +99,6 @@ export function readCaches(wanted: Wanted, nameOf: NameOf): Cached {
   }
 }
 
-/** Returns a function that reads an attachment's record. */
 function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
   const chainOf = chainReader()
   const restorers = new Set(suite.filter(({ restores }) => restores).map(({ name }) => name))

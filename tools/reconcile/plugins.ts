@@ -9,7 +9,6 @@ import { describedPlugins as suite } from "../../suite/plugins.ts"
 import { namesOfFiles } from "../node/mod.ts"
 import type { CachedChain } from "./attachments.ts"
 
-/** The directories of plugins, and the options to run them. */
 export interface PluginRuns {
   readonly path: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>

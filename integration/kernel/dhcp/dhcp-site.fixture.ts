@@ -90,14 +90,12 @@ export class DhcpSite implements Disposable {
     return new DhcpSite({ pod, link: name, route, socket }, flags)
   }
 
-  /** Returns a plugin call for the container, with these keys in `ipam`. */
   call(ipam: object = {}): CallArguments {
     const config = { cniVersion: "1.1.0", name: "net", type: "dhcp", ipam: { type: "dhcp", ...ipam } }
     const stdin = new TextEncoder().encode(JSON.stringify(config))
     return { containerId: "box", netns: this.pod.path, ifName: "eth0", args: "", path: "/opt/cni/bin", stdin }
   }
 
-  /** Starts an ADD. */
   allocate(call: CallArguments = this.call()): Caller {
     const caller = new Caller()
     this.service.allocate(call, caller)
@@ -146,7 +144,6 @@ export class DhcpSite implements Disposable {
     }
   }
 
-  /** Answers a message of the client, and lets the client read the answer. */
   reply(type: keyof typeof answers, { xid }: { xid: number }, address: string): void {
     const given = { 3: "0a010201", 51: "00000e10" }
     this.send(answer4({ ...createClient({ ...config4, mac }), xid }, answers[type], address, given))

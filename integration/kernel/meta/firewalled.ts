@@ -15,7 +15,6 @@ export interface Firewalled {
   keys?: object
 }
 
-/** Returns the firewall plugin's configuration for an attachment. */
 export function configOf({ number, policy = "open", name = "net1", bridge = "br1", keys = {} }: Firewalled) {
   const interfaces = [{ name: bridge }, { name: `veth${number}` }, { name: "eth0", sandbox: "/run/netns/c" }]
   const ips = [`10.1.0.${number}/16`, `fd00:1::${number}/64`].map((address) => ({ address, interface: 2 }))
@@ -38,7 +37,6 @@ export function useHost(): void {
   afterAll(() => host[Symbol.asyncDispose]())
 }
 
-/** Calls the firewall plugin for an attachment. */
 export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<ProcessCall> = {}): Answer {
   return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
 }

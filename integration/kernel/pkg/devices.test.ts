@@ -75,7 +75,6 @@ test("what a device was is in a file while a container has it, and it comes back
   await expectAsBefore()
 })
 
-/** Runs DEL of an attachment of the network. */
 const giveBack = (containerId: string) =>
   onHost(
     ({ host, sandbox, returnDevice, NamespaceFile, containerId }) => {

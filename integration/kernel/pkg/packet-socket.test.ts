@@ -12,7 +12,6 @@ beforeAll(async () => {
 })
 afterAll(() => host[Symbol.asyncDispose]())
 
-/** Opens a packet socket in the host's namespace. */
 function open(index: number, filter: Uint8Array): PacketSocket {
   using namespace = Netns.open(host.path)
   let socket: PacketSocket | undefined

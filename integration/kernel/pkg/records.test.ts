@@ -8,7 +8,6 @@ import { findExposure, Records } from "../../../pkg/records/mod.ts"
 const top = mkdtempSync(join(tmpdir(), "cni-records-"))
 afterAll(() => rmSync(top, { recursive: true }))
 
-/** Creates a directory with this owner, group and mode. */
 function make(name: string, user: number, group: number, mode: number): string {
   const path = join(top, name)
   mkdirSync(path)

@@ -38,7 +38,6 @@ async function run(name: FeatureName, steps: readonly Step[], hasNftables = true
   return JSON.parse(line)
 }
 
-/** Deletes all rules of the host, and chooses its kind of `iptables`. */
 async function clear(kind: IptablesKind): Promise<void> {
   await chooseIptables(host, kind)
   await host.exec("nft", ["flush", "ruleset"])
@@ -58,7 +57,6 @@ const ruleset = async () => (await host.exec("nft", ["-s", "list", "ruleset"])).
 interface Row {
   readonly name: FeatureName
   readonly backend: "nftables" | "iptables"
-  /** The name of the nf_tables table. */
   readonly table: string
   /**
    * Parts of messages: the request of ADD for attachment 1, the request of STATUS, and the requirement on the kernel.

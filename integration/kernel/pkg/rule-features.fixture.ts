@@ -21,7 +21,6 @@ export type Step =
   | readonly ["gc", ...valid: number[]]
   | readonly ["usable", asked?: BackendName]
 
-/** Returns the input of each feature for one attachment. */
 const specOf = (id: number) => {
   const ip = Uint8Array.of(10, 1, 0, id)
   const mapping = {

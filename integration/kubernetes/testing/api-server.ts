@@ -92,7 +92,6 @@ export class RealApiServer implements ClusterApi {
     return askBy(this.#requests.send, `${this.url}${path}`, { method, body, ca: this.ca })
   }
 
-  /** The file with the certificate of its CA. */
   get caFile(): string {
     return this.#directory.join("ca.pem")
   }

@@ -5,15 +5,12 @@ import { type HostNamespace, mustRun, startDaemon, waitFor } from "../../lab/mod
 import { pauseImage } from "./images.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
-/** The settings that all nodes of a cluster share. */
 export interface NodeSettings {
   /** The network of the nodes: a namespace with the bridge `lan0`, which is also their router. */
   readonly lan: HostNamespace
   readonly mode: ProxyMode
   readonly kubeconfig: string
-  /** The paths of the image archives. */
   readonly images: readonly string[]
-  /** The directory for the programs' logs. */
   readonly logs: string
   /** The addresses of the router, one for each family of the cluster. */
   readonly routers: readonly string[]
@@ -119,7 +116,6 @@ export class ClusterNode implements AsyncDisposable {
     return node
   }
 
-  /** Starts a program, and appends its output to a log file. */
   async #start(name: string, command: string): Promise<void> {
     const log = join(this.#settings.logs, `${this.name}-${name}.log`)
     const script = `PATH=${runtimeEnv.PATH} exec ${command} >>${log} 2>&1`

@@ -35,9 +35,7 @@ export interface ClusterOptions {
   readonly ranges?: readonly string[]
   /** Installs the pod network, by default deploy/kubernetes. */
   readonly install?: (cluster: Cluster, ranges: Ranges) => Promise<void>
-  /** The paths of the image archives. */
   readonly images: readonly string[]
-  /** The directory for the programs' logs. */
   readonly logs: string
 }
 
@@ -107,7 +105,6 @@ export class Cluster implements AsyncDisposable {
     return cluster
   }
 
-  /** The path of the administrator's kubeconfig, for programs in `lan`. */
   get kubeconfig(): string {
     return this.directory.join("kubeconfig")
   }
@@ -127,7 +124,6 @@ export class Cluster implements AsyncDisposable {
     await this.#controllers.get(name)?.exited
   }
 
-  /** Runs `kubectl` with these arguments. */
   async kubectl(args: readonly string[], input?: string): Promise<Output> {
     const command = ["--kubeconfig", this.kubeconfig, ...args]
     const env = { ...programEnv, HOME: this.directory.path }

@@ -48,7 +48,6 @@ const skipped = "[Ll]oad ?[Bb]alancer|SCTP"
 const proxyModes = ["iptables", "nftables"] as const
 type ProxyMode = (typeof proxyModes)[number]
 
-/** The number of tests that run at the same time. */
 const processes = 4
 const limitMs = 7_200_000
 
@@ -76,7 +75,6 @@ interface Run {
   readonly fire: ReadonlyMap<string, number> | undefined
 }
 
-/** Runs the tests that match `focus` in a cluster, and returns their results. */
 async function runTests(cluster: Cluster, focus: string, mode: ProxyMode): Promise<Result[]> {
   const directory = cluster.directory.join("tests")
   await mkdir(directory)
@@ -188,7 +186,6 @@ function unlessInterrupted<T>(work: Promise<T>): Promise<T> {
   return Promise.race([work, interrupted.promise])
 }
 
-/** Runs `work` on a new cluster. */
 async function onCluster<T>(
   options: Pick<ClusterOptions, "mode" | "images" | "ranges" | "install">,
   work: (cluster: Cluster, readySeconds: number) => Promise<T>,

@@ -56,7 +56,6 @@ async function onNodes({ nodes }: Cluster, script: string): Promise<number> {
   return outputs.filter(({ exitCode }) => exitCode === 0).length
 }
 
-/** Returns the checksum and the name of each executable on a node. */
 async function readDigests({ host }: ClusterNode): Promise<ReadonlySet<string>> {
   const { stdout } = await host.exec("sh", ["-c", `sha256sum ${directory}/*`])
   return new Set(stdout.trim().split("\n"))

@@ -9,7 +9,6 @@ const podsOfNode = 100
 /** The time limit for the deletion of all pods, in milliseconds. */
 const limitMs = 600_000
 
-/** The directory of Debian's Go plugins. */
 const goPlugins = "/usr/lib/cni"
 
 /** One measurement: a pod network, or the host's network. */
@@ -114,7 +113,6 @@ async function installGoPlugins({ nodes }: Cluster, ranges: Ranges): Promise<voi
   }
 }
 
-/** Returns the section of RESULTS.md. */
 export async function describeTurns(rows: readonly string[]): Promise<string> {
   const { stdout } = await mustRun(["dpkg-query", "--show", "containernetworking-plugins"])
   return `Three nodes got 100 pods each, all at once, which then were deleted. Each turn had a new cluster with one pod on each

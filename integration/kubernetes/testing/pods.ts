@@ -9,7 +9,6 @@ export interface Pod {
   readonly addresses: readonly string[]
 }
 
-/** The number of pods of one node. */
 interface Count {
   readonly replicas: number
   readonly nodeName: string

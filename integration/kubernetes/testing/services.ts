@@ -24,7 +24,6 @@ const file = "./integration/kubernetes/services.test.ts"
 interface Outcome {
   readonly passed: number
   readonly failures: readonly string[]
-  /** The rows of the table. */
   readonly rows: readonly string[]
 }
 

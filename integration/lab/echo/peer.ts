@@ -45,7 +45,6 @@ export class EchoPeer implements AsyncDisposable {
   }
 }
 
-/** A message to an echo peer. */
 export interface EchoQuestion {
   readonly transport: Transport
   readonly address: string

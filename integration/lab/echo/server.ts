@@ -13,7 +13,6 @@ export interface EchoReply {
   readonly to: { readonly address: string; readonly port: number }
 }
 
-/** The transports of the echo peer. */
 export type Transport = "tcp" | "udp"
 
 /** Returns an address without the IPv4-mapped prefix that dual-stack sockets add. */

@@ -4,7 +4,6 @@ import { waitFor } from "../wait-for.ts"
 
 const program = (name: string) => join(import.meta.dir, `${name}.ts`)
 
-/** The prefix that the router advertisements announce. */
 export const advertised = "2001:db8:bad:"
 
 /**

@@ -1,7 +1,6 @@
 /** The state of a namespace: for each section, lines without counters, handles, indexes and times. */
 export type Snapshot = { readonly [section: string]: readonly string[] }
 
-/** A line that was added (+) or removed (-). */
 export interface Change {
   readonly section: string
   readonly sign: "+" | "-"
