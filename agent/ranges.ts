@@ -114,10 +114,7 @@ export function retire(route: RouteSocket, network: RangedNetwork): string[] {
   return removed
 }
 
-/**
- * Returns the reserved addresses, read under the store's lock. An ADD that read the former file has reserved its
- * address by then.
- */
+/** Returns the reserved addresses, under the store's lock. An ADD that read the former file has reserved by then. */
 function takenNow({ directory }: RangedNetwork): string[] {
   if (!exists(directory)) return []
   const store = new Store({ directory, log: () => {} })
@@ -125,10 +122,7 @@ function takenNow({ directory }: RangedNetwork): string[] {
   return lock ? takenAddresses(store) : []
 }
 
-/**
- * Deletes the first address of a range from its link. bridge and ptp assign this address to the host, with the range's
- * prefix length.
- */
+/** Deletes a range's first address from its link. bridge and ptp assign it to the host, with the range's prefix. */
 function removeGateway(route: RouteSocket, text: string): string[] {
   const range = parseCidr(text)
   if (range === undefined) return []

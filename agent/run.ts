@@ -38,9 +38,7 @@ export interface AgentOptions {
 
 /** Changes within this time are handled together, in one pass. */
 const TOGETHER_MS = 100
-/**
- * The pause after a listing of the routing table, in multiples of its duration. Changes of Nodes do not wait for it.
- */
+/** The pause after a listing of the routing table, in multiples of its duration. Changes of Nodes do not wait. */
 const REST = 20
 /** The pause after a pass for changed Nodes, in multiples of its duration. */
 const REST_OF_PASS = 3
@@ -48,10 +46,7 @@ const REST_OF_PASS = 3
 const REST_MAX_MS = 400
 /** The interval in milliseconds at which the network's file is checked without an event. */
 const CHECK_MS = 60_000
-/**
- * Routes are checked once in this many intervals. The kernel reports nearly every removal, and listing 10,000 routes
- * takes half a second.
- */
+/** Routes are checked every so many intervals: the kernel reports most removals, and 10,000 routes take 0.5 s. */
 const ROUTES_EVERY = 30
 /**
  * The interval in milliseconds at which the file is checked while containers have addresses of a former range. The end
@@ -164,10 +159,7 @@ class Agent {
     }
   }
 
-  /**
-   * Handles files, gateways and routes, in this order: a range that moves to this node must have its file before
-   * packets arrive.
-   */
+  /** Handles files, gateways and routes, in this order: a moved range must have its file before packets arrive. */
   #pass(): void {
     const known = this.#nodes.known
     this.#keepRanges(this.#options.network)

@@ -85,10 +85,7 @@ const completables: Readonly<Record<string, Completable>> = {
   help: { words: ["COMMAND"], flags: {} },
 }
 
-/**
- * Returns the output of `cnitool completion [SHELL]`. Ignores the flag `--no-descriptions` of the reference suite's
- * tool.
- */
+/** Returns the output of `cnitool completion [SHELL]`. Ignores `--no-descriptions` of the reference suite's tool. */
 function completion(args: readonly string[]): string {
   const shell = args.find((word) => !word.startsWith("-"))
   if (shell === undefined || args.includes("--help") || args.includes("-h")) return commandUsage("completion")

@@ -2,10 +2,7 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 
 /** The properties of a command that completion needs. */
 export interface Completable {
-  /**
-   * The kinds of the command's words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL` and
-   * `COMMAND`.
-   */
+  /** The kinds of words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL`, `COMMAND`. */
   readonly words: readonly string[]
   readonly flags: Readonly<
     Record<
@@ -133,10 +130,7 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
   return { words, values, open }
 }
 
-/**
- * Returns the command at the beginning of the words, and the number of words in its name: at most three, and two for
- * "ipam ls".
- */
+/** Returns the command at the beginning, and the number of words in its name: at most three, two for "ipam ls". */
 function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
   for (const length of [3, 2, 1]) {
     const name = words.slice(0, length).join(" ")

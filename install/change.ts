@@ -72,10 +72,7 @@ function prepare(layout: Layout, { kind, steps, manifest }: Change, stage: (step
   for (const directory of [layout.home, layout.directory]) syncPath(directory)
 }
 
-/**
- * Completes a committed change of an earlier installer, and removes a prepared one. Returns the kind of the completed
- * change.
- */
+/** Completes an earlier installer's committed change, and removes a prepared one. Returns the completed kind. */
 export function makeReady(layout: Layout): Kind | undefined {
   requireOwnHome(layout)
   readManifest(layout.manifest) // throws for a manifest of a newer version
@@ -85,10 +82,7 @@ export function makeReady(layout: Layout): Kind | undefined {
   return finished
 }
 
-/**
- * Completes a change that an interrupted installer had committed. Returns its kind, or `undefined` if no change was
- * committed.
- */
+/** Completes a change that an interrupted installer had committed. Returns its kind, or `undefined` for none. */
 function finish(layout: Layout): Kind | undefined {
   const change = findDecided(layout)
   if (change) carryOut(layout, change, true)

@@ -76,10 +76,7 @@ const versions = (site: Site) => {
   return [...new Set(files.map((content) => content.slice(0, content.indexOf(","))))].sort().join()
 }
 
-/**
- * Runs `act` from the same initial directory for each of its system calls, and kills it there. Returns the number of
- * calls.
- */
+/** Runs `act` once for each of its system calls, from the same directory, and kills it there. Returns the number. */
 function killAtEach(
   prepare: (site: Site) => void,
   act: (site: Site) => unknown,

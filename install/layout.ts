@@ -114,10 +114,7 @@ export function requireDirectory(directory: string): void {
   tryUnnamedFile(directory)
 }
 
-/**
- * Throws error code 5 if another user may have created the installer's own directory. Its files replace plugins, which
- * run as root.
- */
+/** Throws error code 5 if another user may have created the installer's directory: its files run as root. */
 export function requireOwnHome({ directory, home }: Layout): void {
   const found = findStat(home, true)
   if (found === undefined) return

@@ -28,10 +28,7 @@ const crio: Dialect = {
   confKey: "network_dir",
 }
 
-/**
- * The paths of runtimes' configurations. The files of a folder are read in the order of their names, and later ones
- * override earlier ones.
- */
+/** The paths of runtimes' configurations. A folder's files are read by name; later ones override earlier ones. */
 const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
   [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
   [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
@@ -80,10 +77,7 @@ export interface NodeDirectories {
 const DEFAULT_BIN_DIR = "/opt/cni/bin"
 const DEFAULT_CONF_DIR = "/etc/cni/net.d"
 
-/**
- * Returns the directories that this node's runtime reads: those in its configuration, or else the usual ones that
- * exist.
- */
+/** Returns the directories that this node's runtime reads: those in its configuration, or else existing usual ones. */
 export function nodeDirectories(root = ""): NodeDirectories {
   const runtimes = runtimePlaces(root)
   const first = runtimes.find(({ binDirs }) => binDirs.length > 0)
@@ -96,9 +90,7 @@ export function nodeDirectories(root = ""): NodeDirectories {
   }
 }
 
-/**
- * Returns the plugin directories of a package by its tool directory: /usr/lib/cni and /usr/libexec/cni for /usr/bin.
- */
+/** Returns a package's plugin directories by its tool directory: /usr/lib/cni and /usr/libexec/cni for /usr/bin. */
 export function packagedBinDirs(toolDirectory: string): string[] {
   return ["lib", "libexec"].map((name) => join(dirname(toolDirectory), name, "cni"))
 }
@@ -125,10 +117,7 @@ const UNREADABLE = ["ENOENT", "ENOTDIR", "EACCES"] as const
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
 
-/**
- * Returns the strings of a table's keys by TOML 1.0: single values, or lists in one or several lines. Skips other
- * values.
- */
+/** Returns the strings of a table's keys by TOML 1.0: values, or lists in one or several lines. Skips other types. */
 function readTable(text: string, table: RegExp): Record<string, string[]> {
   const keys: Record<string, string[]> = {}
   let isInside = false

@@ -38,10 +38,7 @@ interface Rules {
   readonly isBack?: boolean
 }
 
-/**
- * Compares the directory with the wanted files. Throws error code 5 if one of the names is a file of another program,
- * or a directory.
- */
+/** Compares the directory with the wanted files. Throws error code 5 for another program's file or a directory. */
 export function plan(layout: Layout, wishes: readonly Wish[], rules: Rules): Plan {
   const planned = wishes.map((wish) => planOne(layout, wish, rules))
   for (const { step } of planned) if (step) requireReplaceable(layout, step)
@@ -77,9 +74,7 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
   return next === undefined ? say("left") : say("adopted", "displaced")
 }
 
-/**
- * Throws error code 5 for a file that cannot be replaced or removed, so that every committed change can be completed.
- */
+/** Throws error code 5 for a file that cannot be replaced or removed: every committed change must be completable. */
 function requireReplaceable(layout: Layout, { name }: Step): void {
   const file = layout.file(name)
   const found = findStat(file, true)

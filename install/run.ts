@@ -47,10 +47,7 @@ function after(earlier: string | undefined): string {
   return new Date(Math.max(Date.now(), least || 0)).toISOString()
 }
 
-/**
- * Returns the directories that have an installation. Throws error code 5 for a manifest that is damaged or of a newer
- * version.
- */
+/** Returns the directories with an installation. Throws error code 5 for a damaged manifest or a newer version's. */
 export function knownOf(directories: readonly string[]): Known[] {
   return directories.flatMap((directory): Known[] => {
     const layout = new Layout(directory)

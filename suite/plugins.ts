@@ -44,10 +44,7 @@ import { vlan, vlanKeyDocs } from "../plugins/vlan/main.ts"
 import vlanPage from "../plugins/vlan/README.md" with { type: "text" }
 import { flannelKeys, hostLocalKeys, staticKeys } from "./handed-on-keys.ts"
 
-/**
- * The role of a plugin in a network: it creates an interface, assigns addresses, or changes the interface of an earlier
- * plugin.
- */
+/** The role of a plugin: it creates an interface, assigns addresses, or changes an earlier plugin's interface. */
 export type PluginKind = "interface" | "ipam" | "chained"
 
 /** A plugin, and its properties that the plugin itself does not define. */
@@ -62,18 +59,13 @@ export interface PluginRow {
   readonly joins?: true
   /** False for an interface plugin that runs no IPAM plugin. */
   readonly leases?: false
-  /**
-   * Plugins of the suite that may attach containers on its behalf. The first is the default of the key `delegate.type`.
-   */
+  /** Plugins that may attach containers on its behalf. The first is the default of the key `delegate.type`. */
   readonly delegates?: readonly [string, ...string[]]
   /** Whether the containers have addresses in the network of the host's interface. */
   readonly isOnLan?: true
   /** The keys that the plugin passes on unchanged to other plugins. */
   readonly handsOn?: Fields
-  /**
-   * The main function of the executable, if it does more than `runPlugin`. Receives the plugins that run in its
-   * process.
-   */
+  /** The executable's main function, if it does more than `runPlugin`. Receives the plugins that run in its process. */
   readonly run?: (inProcess: readonly Plugin<unknown>[]) => never
   /** Whether the plugin listens to the network. The kernel then randomizes its memory addresses: docs/security.md. */
   readonly listens?: true
@@ -157,10 +149,7 @@ export function requirePlugin(name: string): PluginRow {
   return row
 }
 
-/**
- * Returns the other plugins that run in a plugin's process: its delegates, and for an interface plugin the IPAM
- * plugins.
- */
+/** Returns the other plugins in a plugin's process: its delegates, and for an interface plugin the IPAM plugins. */
 export function pluginsInProcess({ kind, delegates, leases }: PluginRow): Plugin<unknown>[] {
   if (kind !== "interface" || leases === false) return []
   const attaching = delegates?.map((name) => requirePlugin(name).plugin) ?? []

@@ -172,10 +172,7 @@ export function runtimeOf(args: Arguments, terminal: Terminal): Runtime {
   }
 }
 
-/**
- * Loads the network with this name. Prints warnings about files on stderr. Throws with the list of networks if no
- * network has the name.
- */
+/** Loads a network. Prints warnings about files on stderr. Throws with the list of networks if none has the name. */
 export function networkOf(name: string, args: Arguments, terminal: Terminal): Network {
   const { confDir } = placesOf(args, terminal)
   requireNetwork(name, configuredNetworks(confDir, name), `no configuration in ${confDir}`)
@@ -184,9 +181,7 @@ export function networkOf(name: string, args: Arguments, terminal: Terminal): Ne
   return network
 }
 
-/**
- * Returns the path of a namespace: /run/netns/demo for "demo", a name of `ip netns`. The plugins check that it exists.
- */
+/** Returns a namespace's path: /run/netns/demo for "demo", a name of `ip netns`. Plugins check that it exists. */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
   return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)

@@ -30,10 +30,7 @@ export function containerIdOf(netns: string): string {
   return `cnitool-${sha512(resolve(netns)).slice(0, 20)}`
 }
 
-/**
- * Returns an interface of a namespace with the properties in `CNI_IFNAME`, `CNI_ARGS` and `CAP_ARGS`. Throws a
- * `CniError` with code 4.
- */
+/** Returns an interface with the properties in `CNI_IFNAME`, `CNI_ARGS` and `CAP_ARGS`. Throws code 4. */
 export function attachmentOf(
   env: Env,
   netns: string,
@@ -48,10 +45,7 @@ export function attachmentOf(
   }
 }
 
-/**
- * Parses `CNI_ARGS`, "K=V;K=V". Key and value are required, and a second "=" is invalid. Throws a `CniError` with code
- * 4.
- */
+/** Parses `CNI_ARGS`, "K=V;K=V", with key and value, and one "=" each. Throws a `CniError` with code 4. */
 function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   if (text === "") return []
   return text.split(";").map((pair) => {

@@ -17,10 +17,7 @@ import { attachmentsOf, type Node, type NodeAttachment, portAsJson, readNode } f
 import { type Cell, containerText, fittedTable, type Screen, tinted } from "./screen.ts"
 import { age, sortedByNames } from "./tables.ts"
 
-/**
- * The columns of the table. Name and address are always shown. On a narrow screen, the least important columns are
- * dropped first.
- */
+/** The table's columns. Name and address always show; a narrow screen drops the least important columns first. */
 const COLUMNS = [
   { head: "NETWORK", falls: 7 },
   { head: "NAMESPACE", falls: 8 },
@@ -90,10 +87,7 @@ function look(args: Arguments, terminal: Terminal): { node: Node; shown: NodeAtt
   return { node, shown: sortedByNames(shown, columns) }
 }
 
-/**
- * Returns the table for terminals. Omits empty columns unless the screen is wide. `nowMs` is in milliseconds since
- * 1970.
- */
+/** Returns the table for terminals, without empty columns unless wide. `nowMs` is in milliseconds since 1970. */
 export function psTable(attachments: readonly NodeAttachment[], nowMs: number, screen: Screen): string {
   if (attachments.length === 0) return screen.hasHeads === false ? "" : "No attachments\n"
   const rows = attachments.map((one): Cell[] => [
@@ -122,10 +116,7 @@ export function psTable(attachments: readonly NodeAttachment[], nowMs: number, s
   return `${table}\n${orphans > 0 ? tinted(summary, "warning", screen) : summary}\n`
 }
 
-/**
- * Returns a note such as "lease, cache entry, rules without namespace". Joins reasons that name the same missing
- * object.
- */
+/** Returns a note such as "lease, cache entry, rules without namespace". Joins reasons about one missing object. */
 function orphanNote(reasons: readonly string[]): string {
   const groups = new Map<string, string[]>()
   for (const reason of reasons) {
@@ -141,10 +132,7 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/**
- * Returns ports such as "8080→80/tcp". For a requested port that is not forwarded to this interface, the reason follows
- * in parentheses.
- */
+/** Returns ports such as "8080→80/tcp". After a port that is not forwarded here, the reason is in parentheses. */
 function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
   const missing = unservedPorts.map((port) => `${port} (no rules)`)
   const standby = standbyPorts.map((port) => `${port} (standby)`)

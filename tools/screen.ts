@@ -119,9 +119,7 @@ interface Fitted {
   readonly width: number
 }
 
-/**
- * Returns the columns to show, with widths that fit the screen. They are too wide if no column can be narrowed further.
- */
+/** Returns the columns with widths that fit the screen. They are too wide if no column can be narrowed further. */
 function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
   if (room === undefined) return columns
   const narrow = narrowed(columns, room)

@@ -7,9 +7,7 @@ const SECRET_KEY = /pass|secret|token|credential|auth|private|apikey|api_key|psk
 const USER_INFO = /\/\/(?:[^\s"'<>/@:]*:[^\s"'<>]*|[^\s"'<>/@:]+)@/g
 const REMOVED = "(removed)"
 
-/**
- * Returns the value without secrets: replaces the values of secret keys at any depth, and users and passwords in URLs.
- */
+/** Returns the value without secrets: of secret keys at any depth, and users and passwords in URLs. */
 export function redact(value: JsonValue): JsonValue {
   if (typeof value === "string") return redactText(value)
   if (Array.isArray(value)) return value.map(redact)

@@ -58,10 +58,7 @@ export interface NetworkUse {
 
 const BAR_WIDTH = 20
 
-/**
- * Returns a table for terminals: a usage bar for each range set, then a row for each address. `nowMs` is in
- * milliseconds since 1970.
- */
+/** Returns a table for terminals: a bar for each range set, a row for each address. `nowMs` is since 1970. */
 export function leaseTable(networks: readonly NetworkUse[], nowMs: number, screen: Screen): string {
   if (networks.length === 0) return "No addresses are in use\n"
   return networks.map((network) => networkText(network, nowMs, screen)).join("\n")
@@ -98,10 +95,7 @@ function namespaceText({ netns, reclaimable }: Lease): string {
   return `${state}${reclaimable ? ", reclaimable" : ""}${netns === undefined ? "" : `  ${netns.path}`}`
 }
 
-/**
- * Returns a bar such as "[######··············]". It is empty only for an unused range set, and full only for a full
- * one.
- */
+/** Returns a bar such as "[######··············]", empty only for an unused range set, full only for a full one. */
 export function usageBar(used: number, total: bigint): string {
   const share = total === 0n ? 1 : used / Number(total)
   const most = BigInt(used) >= total ? BAR_WIDTH : BAR_WIDTH - 1

@@ -1,10 +1,7 @@
 import { messageOf } from "../../pkg/types/mod.ts"
 import type { Connection } from "./connection.ts"
 
-/**
- * The number of attempts for a request that an overloaded server rejects (429), and the longest wait between two
- * attempts.
- */
+/** The number of attempts for a request that an overloaded server rejects (429), and the longest wait between two. */
 const TRIES_MAX = 5
 const WAIT_MAX_MS = 30_000
 
@@ -17,9 +14,7 @@ interface TlsMaterial {
 /** HTTP 410: the server no longer has the history with which a list or a watch should continue. */
 export class GoneError extends Error {}
 
-/**
- * A client of the API server. It reads certificates and token from their files for each request, because they expire.
- */
+/** A client of the API server. It reads certificates and token from files for each request, because they expire. */
 export class ApiClient implements Disposable {
   readonly #connection: Connection
   #material: TlsMaterial = {}

@@ -40,10 +40,7 @@ export class SecretFile implements Secret {
 /** The directory that contains the credentials of a pod's service account. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/**
- * Returns the connection of a pod with its service account. Throws error code 7 outside of a pod. Tests use another
- * `directory`.
- */
+/** Returns the connection of a pod's service account. Throws error code 7 outside of a pod. Tests set `directory`. */
 export function serviceAccount(env: Readonly<Record<string, string | undefined>>, directory = ACCOUNT): Connection {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env
   if (!host || !port) {

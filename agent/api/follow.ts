@@ -21,14 +21,9 @@ export interface Follower {
   fault(message: string | undefined): void
 }
 
-/**
- * The number of objects in a page. A page of 50 nodes, each of some 15 kB, is in memory both as text and as objects.
- */
+/** The number of objects in a page. A page of 50 nodes, each some 15 kB, is in memory both as text and as objects. */
 const PAGE = "50"
-/**
- * The duration of a watch in seconds. A watch ends earlier if no event arrives, not even the bookmark about every
- * minute.
- */
+/** The duration of a watch in seconds. A watch ends earlier without events, even the bookmark about every minute. */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
 /** A watch that ends within this time is repeated only after a pause. */

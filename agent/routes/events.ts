@@ -11,10 +11,7 @@ const RTM_NEWROUTE = 24
 /** Offsets in a message: its type, and `rtm_protocol` after the header of 16 bytes. */
 const [TYPE_AT, PROTOCOL_AT] = [4, 21]
 
-/**
- * Calls `changed` at once, and then after each change of links, addresses and routes in this namespace, until `signal`
- * is aborted.
- */
+/** Calls `changed` now, and after changes of links, addresses and routes of this namespace, until `signal` aborts. */
 export async function followKernel(changed: () => void, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     await followOnce(changed, signal)

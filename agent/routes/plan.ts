@@ -2,17 +2,11 @@ import type { ListedRoute } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeFacts } from "../nodes.ts"
 
-/**
- * A route to a range of another node: `ip route add RANGE via GATEWAY`. For a range of this node: `ip route add
- * unreachable RANGE`.
- */
+/** A route to another node's range: `ip route add RANGE via GATEWAY`; to this node's: `… add unreachable RANGE`. */
 export interface RangeRoute {
   /** The destination, such as "10.244.2.0/24", in canonical form and without host bits. */
   readonly range: string
-  /**
-   * The other node's address. Absent for a range of this node, so that packets to unused addresses do not leave the
-   * node again.
-   */
+  /** The other node's address. Absent for a range of this node, so that packets to unused addresses stay here. */
   readonly gateway?: string
   readonly node: string
 }

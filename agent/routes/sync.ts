@@ -19,10 +19,7 @@ import { changesFor, familyName, type PresentRoute, presentIn, type RangeRoute, 
  */
 export const ROUTE_PROTOCOL = 73
 
-/**
- * The metric of the unreachable routes. The bridge's route to its containers, and routes of other programs, take
- * precedence.
- */
+/** The metric of unreachable routes, so that the bridge's route and other programs' routes take precedence. */
 const UNREACHABLE_METRIC = 1_000_000
 
 /** The result of a pass, which updates the table. */

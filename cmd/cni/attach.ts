@@ -158,10 +158,7 @@ interface Asked {
   readonly known: NodeAttachment | undefined
 }
 
-/**
- * Returns the attachment that the arguments name. Throws if no record has it, unless `--container-id` names the
- * container.
- */
+/** Returns the attachment of the arguments. Throws if no record has it, unless `--container-id` names the container. */
 function findAsked(args: Arguments, terminal: Terminal): Asked {
   const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
   const places = placesOf(args, terminal)
@@ -180,10 +177,7 @@ function findAsked(args: Arguments, terminal: Terminal): Asked {
   }
 }
 
-/**
- * Returns the configured network. If its file no longer exists, as after `cni install --uninstall`, returns the network
- * in ADD's record.
- */
+/** Returns the configured network, or the one in ADD's record without a file, as after `cni install --uninstall`. */
 function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): Network {
   try {
     return networkOf(word(args, 0), args, terminal)

@@ -205,10 +205,7 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
   return { what, kind, name, of }
 }
 
-/**
- * Returns the attachments that `--keep` names. Throws for an unknown name, because the intended attachment would be
- * deleted.
- */
+/** Returns the attachments of `--keep`. Throws for an unknown name: the intended attachment would be deleted. */
 function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
   const all = readAttachments(placesOf(args, terminal)).attachments
   const own = all.filter((one) => one.network === network)

@@ -31,10 +31,7 @@ export interface InstallPlaces {
   readonly config: { readonly file: string; readonly network: Network } | undefined
 }
 
-/**
- * Returns the directories from flags, or else from the runtimes' configuration. Throws a usage error if runtimes
- * differ.
- */
+/** Returns the directories from flags, or else from the runtimes' files. Throws a usage error if runtimes differ. */
 export function installPlaces(args: Arguments): InstallPlaces {
   const found = findDirectories(args)
   const { binDir, confDir } = found

@@ -229,10 +229,7 @@ function waitOf(args: Arguments): number {
   return readSeconds("--wait", seconds)
 }
 
-/**
- * Returns the names of the node's attachments. Throws if the runtime's cache is unreadable, because an empty list would
- * be wrong.
- */
+/** Returns the names of attachments. Throws for an unreadable runtime cache, as an empty list would be wrong. */
 function attachedContainers(places: NodePlaces): string[] {
   const node = readNode(places)
   const unread = node.unread.find(({ what }) => what === "cache")

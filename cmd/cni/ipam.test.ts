@@ -6,10 +6,7 @@ import { age, usageBar } from "../../tools/tables.ts"
 import { recordingTerminal } from "../../tools/testing.ts"
 import { cni } from "./main.ts"
 
-/**
- * Returns a lab with a network of six addresses. Two are reserved in the file format that the reference suite also
- * uses.
- */
+/** Returns a lab with a network of six addresses. Two are reserved in the file format of the reference suite. */
 function labWithLeases() {
   const lab = new Lab()
   const dataDir = join(lab.confDir, "../data")

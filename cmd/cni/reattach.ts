@@ -43,10 +43,7 @@ Examples:
   },
 }
 
-/**
- * Returns the attachments of a network or a container, or the one that NETWORK/ID/IFNAME names. Throws if none can be
- * attached again.
- */
+/** Returns the attachments of a network, a container or NETWORK/ID/IFNAME. Throws if none can be attached again. */
 function chosenBy(word: string, attachments: readonly NodeAttachment[], networks: readonly string[]): NodeAttachment[] {
   const found = networks.includes(word)
     ? attachments.filter(({ network }) => network === word)
@@ -80,10 +77,7 @@ async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
   await addNetwork(own, withAddresses(network, addresses), cached, { again: true })
 }
 
-/**
- * Returns the network for ADD, with these addresses requested from host-local. The cache keeps the configuration
- * without the request.
- */
+/** Returns the network for ADD that requests these addresses from host-local. The cache lacks the request. */
 function withAddresses(network: Network, addresses: readonly string[]): Network {
   const ips = addresses.map((address) => address.split("/")[0] ?? "")
   const asking = (raw: JsonObject): JsonObject => {

@@ -45,9 +45,7 @@ function itemsOf(lines: readonly string[]): string[] {
   return items
 }
 
-/**
- * Converts a table to terms with descriptions. The first column has the terms. In a table of keys, the default is last.
- */
+/** Converts a table to terms with descriptions. Terms are in the first column. Of keys, the default is last. */
 function tableText([heads = "", , ...rows]: readonly string[]): string {
   const names = cellsOf(heads)
   return rows

@@ -10,9 +10,7 @@ import { header, heading, literal, paragraph, term } from "./roff.ts"
 
 const source = `cni-plugins ${version}`
 
-/**
- * Returns all manual pages by path below the manual directory: "man1/cni.1". Creates them from the tables of the help.
- */
+/** Returns all manual pages by path below the manual directory, "man1/cni.1", created from the tables of the help. */
 export function manualPages(): Record<string, string> {
   const plugins = suite.map((row) => [`man8/cni-${row.plugin.name}.8`, pluginPage(row)])
   return { ...toolPages(cniTool, cniText), ...toolPages(agentTool, agentText), ...Object.fromEntries(plugins) }

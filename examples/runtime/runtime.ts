@@ -44,9 +44,7 @@ interface Container {
   readonly ports: readonly PortMapping[]
   /** The address that the network assigned. */
   readonly address?: string
-  /**
-   * The process that is creating the container. If it ended without removing this field, the container is incomplete.
-   */
+  /** The process that creates the container. If it ended without removing this field, the container is incomplete. */
   readonly maker?: number
 }
 
@@ -122,10 +120,7 @@ async function make(container: Container, rootfs: string, command: readonly stri
   }
 }
 
-/**
- * Stops a container's process and starts it again in its network. Creates the network again if a reboot or a firewall
- * has damaged it.
- */
+/** Restarts a container's process in its network. Creates the network again after a reboot or a firewall's damage. */
 async function restart(name: string): Promise<void> {
   const container = read(name)
   await crun("delete", "--force", name)

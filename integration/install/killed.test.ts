@@ -10,10 +10,7 @@ const changes = ["rename", "unlink", "rmdir", "fsync", "linkat", "fchmodat", "mk
 const [from, to] = Object.values(readShare()).map((share) => Math.round(share * changes.length))
 const kinds = isLong ? changes.slice(from, to) : changes
 
-/**
- * A script that calls all plugins until a file appears. It prints a line for each failed call, and finally the number
- * of calls.
- */
+/** A script that calls all plugins until a file appears. Prints each failed call, and finally the number of calls. */
 const caller = `calls=0
 while [ ! -e stop ]; do
   for name in ${pluginNames.join(" ")}; do

@@ -26,10 +26,7 @@ afterAll(async () => {
 
 const on = (mounted: string) => host.file(`${place}/${mounted}/bin`)
 
-/**
- * Calls fsync(2) on a file of another program. The journal then commits all file names, but not the data of files that
- * were not synced.
- */
+/** Calls fsync(2) on another program's file. The journal then commits all file names, but not unsynced data. */
 function syncAnother(): void {
   const file = openSync(host.file(`${place}/disk/other`), "w")
   writeSync(file, "another")
@@ -37,9 +34,7 @@ function syncAnother(): void {
   closeSync(file)
 }
 
-/**
- * Disables ext4's automatic write of replaced files, which would hide a missing fsync(2); `auto_da_alloc` in ext4(5).
- */
+/** Disables ext4's automatic write of replaced files, which hides a missing fsync(2); `auto_da_alloc` in ext4(5). */
 async function withoutGuesses(fileSystem: string): Promise<void> {
   if (fileSystem === "ext4") await host.exec("mount", ["-o", "remount,noauto_da_alloc", `${place}/disk`])
 }

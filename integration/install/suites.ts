@@ -50,9 +50,7 @@ export class Suites implements AsyncDisposable {
     return await runProgram(this.command(suite, ...flags))
   }
 
-  /**
-   * Returns the suites to which the installed plugins belong: "A", "B" or "A B". Throws for a file of neither suite.
-   */
+  /** Returns the suites of the installed plugins: "A", "B" or "A B". Throws for a file of neither suite. */
   async installed(): Promise<string> {
     const of = pluginNames.map(async (name) => {
       const bytes = await readFile(join(this.bin, name))

@@ -6,10 +6,7 @@ import type { RuntimeHost } from "./runtime-host.ts"
 /** The name of the image that `writeImage` creates. No registry has it. */
 export const imageName = "interop.test/busybox:1"
 
-/**
- * A server that answers every connection to port 80 with the name of its container. It writes no file, because a pod's
- * root is read-only.
- */
+/** A server that answers at port 80 with its container's name. It writes no file, as a pod's root is read-only. */
 export const nameServer = ["/bin/busybox", "nc", "-ll", "-p", "80", "-e", "/bin/busybox", "hostname"]
 
 /** Returns the command that connects to the server, from a container or from the host. */

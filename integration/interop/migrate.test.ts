@@ -32,10 +32,7 @@ class InHost extends Namespace {
     this.#file = file
   }
 
-  /**
-   * Enters only the network namespace. A program that also entered another process tree would be a child, which does
-   * not end with its parent.
-   */
+  /** Enters only the network namespace: in another process tree too, the program would not end with its parent. */
   commandLine(command: readonly string[]): string[] {
     const file = this.#host.file(this.#file.replace(/^\/var\/run/, "/run"))
     return [Bun.which("nsenter") ?? "nsenter", `--net=${file}`, "--", ...command]
@@ -50,10 +47,7 @@ interface Runtime {
   remove(names: readonly string[]): Promise<unknown>
 }
 
-/**
- * Installs Debian's Go plugins where these runtimes and `cni` search them. For this host, the machine's own directory
- * is read-only.
- */
+/** Installs Debian's Go plugins where runtimes and `cni` search them. The machine's directory is read-only here. */
 async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.exec("sh", ["-ec", `cp /usr/lib/cni/* ${binDir}/; mount --bind -o ro /usr/lib/cni /usr/lib/cni`])
   await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc/containerd"])
@@ -74,10 +68,7 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
   return { other, peer: await EchoPeer.start(other, { port: 9000 }) }
 }
 
-/**
- * Follows commands of the page and counts flows during them: from one container to the other machine, and from there to
- * a published port.
- */
+/** Counts flows during the page's commands: from a container to the other machine, and from there to a port. */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {
   const { host } = runtime
   const pods = JSON.parse((await host.exec(tool, ["ps", "-o", "json"])).stdout) as {

@@ -1,7 +1,4 @@
-/**
- * The README's network for containerd. containerd 1.6 reads `cniVersion`. `cniVersions` lets `cni gc` choose 1.1.0, the
- * first version with GC.
- */
+/** The README's network for containerd. containerd 1.6 reads `cniVersion`. `cni gc` chooses 1.1.0 of `cniVersions`. */
 export const containerdNetwork = {
   cniVersion: "1.0.0",
   cniVersions: ["1.0.0", "1.1.0"],
@@ -20,9 +17,7 @@ export const containerdNetwork = {
   ],
 }
 
-/**
- * The configuration that `nerdctl network create web` writes: a bridge network of four plugins, none with a `backend`.
- */
+/** The configuration that `nerdctl network create web` writes: a bridge network of four plugins without `backend`. */
 export const nerdctlNetwork = {
   cniVersion: "1.0.0",
   name: "web",

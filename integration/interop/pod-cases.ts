@@ -9,9 +9,7 @@ import type { RuntimeHost } from "./runtime-host.ts"
 
 const limitMs = scaleTimeout(300_000)
 
-/**
- * Runs `cni gc --auto` as an operator of the host. The machine's own containerd configuration names another directory.
- */
+/** Runs `cni gc --auto` as the host's operator. The machine's own containerd configuration names another directory. */
 export async function collect(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto", "--bin-dir", binDir])
 }

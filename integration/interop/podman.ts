@@ -36,9 +36,7 @@ export class Podman implements AsyncDisposable {
     this.#root = root
   }
 
-  /**
-   * Creates podman with the plugins under test, or with those in another directory of the host, which `prepare` fills.
-   */
+  /** Creates podman with the plugins under test, or with those in a directory of the host that `prepare` fills. */
   static async create(plugins = builtPlugins, prepare = async (_host: RuntimeHost) => {}): Promise<Podman> {
     const host = await RuntimeHost.create()
     try {

@@ -87,10 +87,7 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     return [Bun.which("nsenter") ?? "nsenter", ...enter, "--", ...command]
   }
 
-  /**
-   * Returns everything that plugins and runtimes may leave: network, packet filter, sysctls, CNI's files, and named
-   * namespaces.
-   */
+  /** Returns all that plugins and runtimes may leave: network, packet filter, sysctls, CNI files, named namespaces. */
   snapshot(): Promise<Snapshot> {
     return takeSnapshot(this.#host, [...privateDirectories, "/run/netns"])
   }

@@ -1,7 +1,4 @@
-/**
- * Tests deploy/kubernetes with a real API server: it accepts every key of the objects, and the objects have their
- * documented effects.
- */
+/** Tests deploy/kubernetes with a real API server: it accepts each key, and objects have their documented effects. */
 import { expect, test } from "bun:test"
 import { type DaemonSet, type Manifest, readDeployment } from "../deploy/manifests.ts"
 import { HostNamespace, scaleTimeout, waitFor } from "../lab/mod.ts"

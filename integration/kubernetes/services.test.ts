@@ -66,10 +66,7 @@ const orders = {
   "all rules flushed, restored before kube-proxy's": ["pod", "kube-proxy", "flush", "reconcile", "kube-proxy"],
 } as const
 
-/**
- * Returns a row of the results: which container got the packets in this order of events, with both families in one
- * cell.
- */
+/** Returns a row of the results: the container that got the packets in this order of events, in both families. */
 function rowOf(mode: ProxyMode, order: string, answers: Readonly<Record<string, string>>): Figure {
   const cells = [[hostAddresses.ip, hostAddresses.ip6], service.clusterIps].flatMap((addresses) =>
     askers.map((who) => [...new Set(addresses.map((address) => answers[`${who} to ${address}`]))].join(", ")),
@@ -79,10 +76,7 @@ function rowOf(mode: ProxyMode, order: string, answers: Readonly<Record<string, 
   return { what: `${mode} | ${order}`, tried: all.length, held, note: cells.join(" | ") }
 }
 
-/**
- * The expected answers in mode ipvs, in which kube-proxy accepts packets for ClusterIPs before other rules, but not
- * packets for NodePorts.
- */
+/** The expected answers in mode ipvs: kube-proxy accepts packets for ClusterIPs first, but not for NodePorts. */
 const clusterIpAnswers = Object.fromEntries(
   Object.keys(serviceAnswers).map((what) => [
     what,

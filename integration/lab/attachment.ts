@@ -106,10 +106,7 @@ export function isAllocationTrace({ section, line }: Change): boolean {
   return section.startsWith("/var/lib/cni") && !/\/networks\/[^/]+\/[0-9a-f.:]+\s/.test(line)
 }
 
-/**
- * Reports whether a failed ADD of bridge leaves this change because other containers need it: the bridge "br-lab" with
- * its addresses and settings.
- */
+/** Reports whether a failed ADD of bridge leaves this change, the bridge "br-lab", for other containers. */
 export function isSharedBridge({ section, sign, line }: Change): boolean {
   return (sign === "+" || section === "sysctls") && /\bbr-lab\b/.test(line)
 }

@@ -20,10 +20,7 @@ export interface Breakage {
   everyAdd: boolean
 }
 
-/**
- * Defines a test for each breakage: ADD fails with the expected error, and only the bridge stays. `network` returns the
- * configuration.
- */
+/** Defines a test for each breakage: ADD fails as expected, and only the bridge stays. `network` is the input. */
 export function testBreakages(
   network: (keys: object) => Record<string, unknown>,
   breakages: readonly Breakage[],

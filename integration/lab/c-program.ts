@@ -7,10 +7,7 @@ const headers = ["/usr/include", `/usr/include/${process.arch === "arm64" ? "aar
 const include = headers.flatMap((path) => ["-idirafter", path])
 const flags = ["-std=gnu17", "-O2", "-static", "-s", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 
-/**
- * Compiles one C file to a static program, because a static program starts faster. Throws `ProgramError` with the
- * compiler's output.
- */
+/** Compiles a C file to a static program, which starts faster. Throws `ProgramError` with the compiler's output. */
 export async function compileProgram(source: string, out: string, defines: readonly string[] = []): Promise<void> {
   await mustRun(["musl-gcc", ...flags, ...include, ...defines, "-o", out, source])
 }

@@ -37,9 +37,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     this.#holder = holder
   }
 
-  /**
-   * Creates a host. Disposal removes it. If this process ends without disposal, the host is removed shortly afterward.
-   */
+  /** Creates a host. Disposal removes it; if this process ends without disposal, it is removed shortly afterward. */
   static async create(label = "host"): Promise<HostNamespace> {
     await startKeeper()
     const name = uniqueNamespaceName(label)
@@ -97,10 +95,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
   }
 }
 
-/**
- * Starts the process that keeps the mount namespace, and returns its ID. It is a daemon because several tests may use
- * the host.
- */
+/** Starts the process that keeps the mount namespace: a daemon, as several tests may use the host. Returns its ID. */
 async function startHolder(name: string): Promise<number> {
   await startDaemon(["ip", "netns", "exec", name, "sleep", "infinity"])
   return waitFor(async () => {
@@ -133,10 +128,7 @@ for what in "" -save -restore; do
 done
 mount --move /mnt ${alternatives}`
 
-/**
- * The kind of a host's `iptables`: it stores rules in nf_tables, it stores them in the kernel's older tables, or the
- * program is missing.
- */
+/** The kind of a host's `iptables`: it stores rules in nf_tables or in the kernel's older tables, or is missing. */
 export type IptablesKind = "nf_tables" | "legacy" | "none"
 
 /** Chooses the kind of a host's `iptables` without a change to the machine. The mounts for this end with the host. */

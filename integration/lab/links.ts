@@ -42,10 +42,7 @@ export async function linkNames(where: Namespace): Promise<string[]> {
   return links.map(({ ifname }) => ifname)
 }
 
-/**
- * Returns the VLANs of a bridge port as bridge(8) shows them, with consecutive VLANs as one range: "100 PVID Egress
- * Untagged", "200-210".
- */
+/** Returns a bridge port's VLANs as bridge(8) shows them, with ranges: "100 PVID Egress Untagged", "200-210". */
 export async function vlansOf(host: HostNamespace, port: string): Promise<string[]> {
   type Listed = { ifname: string; vlans: { vlan: number; vlanEnd?: number; flags?: string[] }[] }
   const ports = await host.json<Listed[]>("bridge", ["-j", "-compressvlans", "vlan", "show"])

@@ -15,10 +15,7 @@ export abstract class Namespace {
     this.path = `/run/netns/${name}`
   }
 
-  /**
-   * Returns the command line that runs `command` in the namespace. Each program on the command line executes the next
-   * one in its own process.
-   */
+  /** Returns the command line that runs `command` in the namespace. Each program executes the next one in its place. */
   abstract commandLine(command: readonly string[]): string[]
 
   /** Runs a program in the namespace. Throws `ProgramError` if its exit code is not 0. */

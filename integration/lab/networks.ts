@@ -11,10 +11,7 @@ export const gatewayBridge = (network: Network) => ({
   ipam: pool(network),
 })
 
-/**
- * Returns the network that the shared cases use for an ordinary interface plugin. `own` contains the keys that the
- * plugin requires.
- */
+/** Returns the network of the shared cases for an ordinary interface plugin. `own` has the plugin's required keys. */
 export function labNetwork(type: string, own: object = {}) {
   const ipam = (...ranges: string[]) => ({ type: "host-local", ranges: ranges.map((subnet) => [{ subnet }]) })
   const [subnet, subnet6] = ["10.22.0.0/16", "fd00:22::/64"]

@@ -27,10 +27,7 @@ interface AnyPlugin {
    * behavior.
    */
   readonly like?: string
-  /**
-   * False if ADD needs something that a `Stage` does not have, such as a server. Only shared cases without ADD run
-   * then.
-   */
+  /** False if ADD needs what a `Stage` does not have, such as a server. Only shared cases without ADD run then. */
   readonly staged?: false
   /** The directories that contain the device files of the plugin. */
   readonly devices?: readonly string[]

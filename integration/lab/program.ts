@@ -8,10 +8,7 @@ export interface Output {
   readonly exitCode: number
   /** The wall time from start to end of the process, in milliseconds. */
   readonly durationMs: number
-  /**
-   * The user and system CPU time of the process and its children, in milliseconds. It does not depend on the load of
-   * the machine.
-   */
+  /** User and system CPU time of the process and its children, in milliseconds, independent of the machine's load. */
   readonly cpuMs: number
 }
 

@@ -20,10 +20,7 @@ export interface PluginCall {
   /** Further environment variables. They override the fields above. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
-  /**
-   * A command that runs the plugin, such as `["prlimit", "--nofile=16"]`. The plugin's path is appended as last
-   * argument.
-   */
+  /** A command that runs the plugin, such as `["prlimit", "--nofile=16"]`. The plugin's path is its last argument. */
   readonly under?: readonly string[]
 }
 

@@ -33,10 +33,7 @@ mkdir /mnt/cni-test-$$
 /** A command that creates such a cgroup and removes it when stdin ends. It fails if the machine does not allow it. */
 export const smallCgroupCommand = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script] as const
 
-/**
- * A memory cgroup with a limit of 16 MB for processes of a test. Disposal removes it. Needs the feature
- * `memory_cgroup`.
- */
+/** A memory cgroup with a limit of 16 MB for a test's processes, until disposal. Needs feature `memory_cgroup`. */
 export class SmallCgroup implements AsyncDisposable {
   readonly #holder: Bun.Subprocess<"pipe", "pipe", "inherit">
   readonly #directory: string
@@ -55,10 +52,7 @@ export class SmallCgroup implements AsyncDisposable {
     return new SmallCgroup(holder, `/proc/${holder.pid}/root${directory}`)
   }
 
-  /**
-   * The file that moves a process into the cgroup when its ID is written to it. It works from other mount namespaces
-   * too.
-   */
+  /** The file that moves a process into the cgroup when its ID is written, from other mount namespaces too. */
   get door(): string {
     return `${this.#directory}/cgroup.procs`
   }

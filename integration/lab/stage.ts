@@ -62,10 +62,7 @@ export class Stage implements AsyncDisposable {
     ]
   }
 
-  /**
-   * Prepares an attachment of the plugin. For a chained plugin it first runs ADD of bridge, and uses the result as
-   * `prevResult`.
-   */
+  /** Prepares an attachment. For a chained plugin, first runs ADD of bridge, whose result is the `prevResult`. */
   async attach(options: AttachOptions = {}): Promise<Attached> {
     const { network = "lab", cniVersion = newest, keys = {} } = options
     const ifName = options.ifName ?? (this.role === "loopback" ? "lo" : "eth0")
@@ -82,10 +79,7 @@ export class Stage implements AsyncDisposable {
     return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
-  /**
-   * Adds and deletes one attachment. Afterward the host has everything that stays on purpose, such as a bridge and
-   * enabled forwarding.
-   */
+  /** Adds and deletes one attachment. The host then has what stays on purpose: a bridge, enabled forwarding. */
   async settle(network: Network = "lab"): Promise<void> {
     const { attachment, maker } = await this.attach({ network })
     await attachment.add()
@@ -105,10 +99,7 @@ export async function hostFor(...plugins: readonly string[]): Promise<HostNamesp
   return host
 }
 
-/**
- * Creates a host on which an interface plugin has already added and deleted an attachment. Returns it with a new
- * container and a snapshot.
- */
+/** Creates a host on which a plugin has added and deleted an attachment; with a new container and a snapshot. */
 export async function usedHost(
   plugin: string,
 ): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {

@@ -71,10 +71,7 @@ export class Station implements AsyncDisposable {
     return outcome
   }
 
-  /**
-   * Runs chains of jobs, several chains at a time. A chain ends with its first failure. Throws on a failure unless
-   * failures are allowed.
-   */
+  /** Runs several chains of jobs at a time. A failure ends its chain, and throws unless failures are allowed. */
   async run(
     chains: readonly (readonly Job[])[],
     parallel = 1,
@@ -148,9 +145,7 @@ function startProgram(where: Namespace) {
   })
 }
 
-/**
- * Adds up the resources of programs that ran in sequence. For concurrent programs, pass their total wall time as `ms`.
- */
+/** Adds up the resources of programs that ran in sequence. For concurrent ones, pass their total wall time as `ms`. */
 export function total(samples: readonly Sample[], ms = sum(samples.map((sample) => sample.ms))): Sample {
   return {
     ms,

@@ -18,9 +18,7 @@ export class TemporaryDirectory implements AsyncDisposable {
     this.#lock = lock
   }
 
-  /**
-   * Creates a directory under `parent`, by default in the machine's temporary directory. Its name begins with `label`.
-   */
+  /** Creates a directory under `parent`, by default the machine's temporary one. Its name begins with `label`. */
   static async create(label = "cni-test", parent = tmpdir()): Promise<TemporaryDirectory> {
     return new TemporaryDirectory(await mkdtemp(join(parent, `${label}-`)))
   }

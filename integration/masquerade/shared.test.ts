@@ -8,10 +8,7 @@ const backends = [
   { name: "iptables-legacy", keys: { ipMasqBackend: "iptables" }, iptables: "legacy" },
 ] as const
 
-/**
- * Creates a host with two networks of the same subnet, each with its own bridge and a container with the same
- * addresses.
- */
+/** Creates a host with two networks of one subnet, each with its bridge and a container with the same addresses. */
 async function createTwins({ keys, iptables }: (typeof backends)[number]) {
   const { host, internet } = await createHost(iptables)
   // The bridges have no gateway address, because only one of them can have the subnet's route. The tests move it.
@@ -33,10 +30,7 @@ async function createTwins({ keys, iptables }: (typeof backends)[number]) {
     return { pod, attachment, result, name }
   }
   const [a, b] = [await attach("a"), await attach("b")]
-  /**
-   * Adds the gateway addresses with their routes to the bridge of one network, and returns the source addresses that
-   * the internet sees.
-   */
+  /** Adds gateway addresses with routes to one network's bridge, and returns the sources that the internet sees. */
   const seen = async ({ pod, name }: typeof a) => {
     const gateways = ["10.22.0.1/16", "fd00:22::1/64"]
     for (const address of gateways) await host.exec("ip", ["address", "add", address, "dev", `br-${name}`, "nodad"])

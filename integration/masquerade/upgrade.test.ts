@@ -100,10 +100,7 @@ test("the Go suite's DEL leaves nothing of a container that our iptables backend
   expectUnchanged(before, await takeSnapshot(host), isAllocationTrace)
 })
 
-/**
- * The rules of the Go plugins since 1.6, backend nftables, for `eth0` of `ctr-1` in `mynet`, and for `net1` of the same
- * container.
- */
+/** The rules of the Go plugins since 1.6, backend nftables, for `eth0` and `net1` of `ctr-1` in `mynet`. */
 const goNftables = `table inet cni_plugins_masquerade {
   comment "Masquerading for plugins from github.com/containernetworking/plugins"
   chain masq_checks {

@@ -1,7 +1,4 @@
-/**
- * Tests features of a chain other than a bridge with IPv4 masquerading. Each network moves to the plugins of this suite
- * and back while its pods run.
- */
+/** Tests other features than a bridge with IPv4 masquerading: each network moves here and back while pods run. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { sourcesIn, startFirewalld } from "../firewall/firewalld-lab.ts"
 import { containerdNetwork } from "../interop/networks.ts"
@@ -36,10 +33,7 @@ const chainOf = (...plugins: object[]) => ({ cniVersion: "1.0.0", name: "pods", 
 
 const pools = (...subnets: string[]) => ({ type: "host-local", ranges: subnets.map((subnet) => [{ subnet }]) })
 
-/**
- * Returns a ptp configuration with a default route for each subnet's family. A bridge that is the default gateway adds
- * such routes itself.
- */
+/** Returns a ptp configuration with default routes for the subnets' families, which a bridge as gateway adds itself. */
 const ptpTo = (...subnets: string[]) => {
   const routes = subnets.map((subnet) => ({ dst: subnet.includes(":") ? "::/0" : "0.0.0.0/0" }))
   return { type: "ptp", ipMasq: true, ipam: { ...pools(...subnets), routes } }

@@ -13,10 +13,7 @@ export const nodeReleases = ["20", "22", "24"] as const
 /** The releases of TypeScript that the package's types support, including the newest. */
 export const compilers = { "5.4": "5.4", "5.9": "5.9", newest: "latest" } as const
 
-/**
- * The environment of programs that a consumer runs. npm needs a home directory and this machine's settings for the
- * registry.
- */
+/** The environment of a consumer's programs. npm needs a home directory and the machine's registry settings. */
 const env = Object.fromEntries(
   Object.entries({ ...process.env, ...programEnv, PATH: `${process.env.PATH}:${programEnv.PATH}` }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,

@@ -27,9 +27,7 @@ const network = {
   ],
 }
 
-/**
- * A runtime that uses the package: COMMAND CONFLIST CONTAINERID NETNS, like `go-runtime.go`. With HOLD its ADD waits.
- */
+/** A runtime that uses the package: COMMAND CONFLIST CONTAINERID NETNS, as `go-runtime.go`. With HOLD, ADD waits. */
 const program = `
 import { existsSync, writeFileSync } from "node:fs"
 import { addNetwork, checkNetwork, delNetwork, gcNetwork, loadNetworkFile, readCache } from "libcni"
@@ -103,10 +101,7 @@ async function ask(host: HostNamespace, side: Side, command: string, container: 
   return JSON.parse(stdout)
 }
 
-/**
- * Returns what both libraries must print for a result. Go's libcni omits keys that its version does not have, and adds
- * an empty dns.
- */
+/** Returns what both libraries print of a result. Go's libcni omits keys of other versions, and adds empty dns. */
 function telling(result: unknown): object {
   const { cniVersion, ips, interfaces } = result as {
     cniVersion: string

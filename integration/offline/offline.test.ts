@@ -33,9 +33,7 @@ async function checkOut(name: string): Promise<string> {
   return copy
 }
 
-/**
- * Runs `npm run archives` in a checkout, in a network namespace without an interface, and with an empty build cache.
- */
+/** Runs `npm run archives` in a checkout, in a namespace without an interface, and with an empty build cache. */
 async function buildAlone(copy: string, env: Readonly<Record<string, string>>, ...asked: string[]): Promise<void> {
   const steps = [
     `test -z "$(ip link show up)"`,

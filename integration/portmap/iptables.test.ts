@@ -25,10 +25,7 @@ const mappings = [
   ...Array.from({ length: 20 }, (_, n) => ({ hostPort: 9000 + n, containerPort: 90, protocol: "tcp" }) as const),
 ] as const
 
-/**
- * Returns the rules of table nat without counters, and without the comments that name an owner, which only our plugin
- * writes.
- */
+/** Returns the rules of table nat without counters, and without the owners' comments, which only our plugin writes. */
 async function natRules(lab: PortmapLab): Promise<string[]> {
   const { stdout } = await lab.host.exec("sh", ["-c", "iptables-save -t nat; ip6tables-save -t nat"])
   const lines = stdout.split("\n").map((line) => line.replace(/ \[\d+:\d+\]/, ""))

@@ -16,30 +16,21 @@ import {
 import { ReconcileLab } from "../reconcile/reconcile-lab.ts"
 import { PortmapLab } from "./portmap-lab.ts"
 
-/**
- * The addresses of a service. A container maps one of its ports on all host addresses, and the other on these
- * addresses.
- */
+/** The addresses of a service. A container maps one of its ports on all host addresses, the other on these. */
 const service = { addresses: ["10.96.0.10", "fd00:96::a"], ports: [443, 53] } as const
 const mappings = [
   { hostPort: 443, containerPort: 80, protocol: "tcp" },
   ...service.addresses.map((hostIP) => ({ hostPort: 53, containerPort: 80, protocol: "tcp" as const, hostIP })),
 ] as const
 
-/**
- * Creates the link of kube-proxy's ipvs mode with the service's addresses. Its type does not matter, and every kernel
- * has bridges.
- */
+/** Creates the link of kube-proxy's ipvs mode with the service's addresses: a bridge, as its type is irrelevant. */
 async function addServiceLink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "kube-ipvs0", "up", "type", "bridge"])
   for (const address of service.addresses)
     await host.exec("ip", ["address", "add", address, "dev", "kube-ipvs0", ...(address.includes(":") ? ["nodad"] : [])])
 }
 
-/**
- * Loads the first rule of kube-proxy in ipvs mode, which accepts packets for services (`acceptIPVSTraffic`,
- * pkg/proxy/ipvs/proxier.go).
- */
+/** Loads kube-proxy's first rule in ipvs mode, which accepts service packets (`acceptIPVSTraffic`, ipvs/proxier.go). */
 async function addServiceRules(host: HostNamespace): Promise<void> {
   for (const [at, program] of ["iptables", "ip6tables"].entries()) {
     const accept = service.ports.map(

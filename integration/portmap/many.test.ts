@@ -11,10 +11,7 @@ const longPath = (path: string) => path.replace("/run/", `/run${"/.".repeat(35)}
 
 type Mapping = PortMapping & { protocol: "tcp" | "udp" }
 
-/**
- * Returns mappings. Most of them are for one address of the host, and so in the same map; others are for IPv6, all
- * addresses, and UDP.
- */
+/** Returns mappings, mostly for one host address and thus in one map; others for IPv6, all addresses, and UDP. */
 function mappingsTo(containerPort: number, count: number): Mapping[] {
   return Array.from({ length: count }, (_, n) => {
     const hostIP = n % 30 === 0 ? ip6 : n % 30 < 3 ? undefined : ip

@@ -118,10 +118,7 @@ export class MappedPod extends ConnectedPod {
   }
 }
 
-/**
- * Reports whether a change is the guard that DEL and GC leave while route_localnet is enabled, because another program
- * may have enabled it.
- */
+/** Reports whether a change is the guard for route_localnet. It stays, as another program may have enabled that. */
 export function isLocalnetGuard({ line, sign, section }: Change): boolean {
   return sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
 }

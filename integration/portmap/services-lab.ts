@@ -13,10 +13,7 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
 
-/**
- * The service of the captured rules: a NodePort and ClusterIPs for each family. Its endpoint is the lab's first
- * container.
- */
+/** The service of the captured rules: a NodePort, and ClusterIPs of both families. The first container serves it. */
 export const service = {
   nodePort: 30080,
   clusterIps: ["10.96.0.80", "fd00:96::80"],
@@ -45,18 +42,12 @@ export const greedy: readonly PortMapping[] = [
 /** The modes of kube-proxy that need only a packet filter. */
 export const captured = ["iptables", "nftables"] as const
 
-/**
- * Returns the path of kube-proxy's rules for `service` in a mode. `npm run test:kubernetes` captured these files in
- * this directory.
- */
+/** Returns the path of kube-proxy's rules for `service` in a mode, captured by `npm run test:kubernetes`. */
 export function capturedFile(mode: (typeof captured)[number], family: "ip" | "ip6"): string {
   return join(import.meta.dir, "kube-proxy", `${mode}.${family}`)
 }
 
-/**
- * Returns kube-proxy's rules on the host as text, without parts that differ in each run and without its counter
- * objects.
- */
+/** Returns kube-proxy's rules on the host as text, without counter objects and parts that differ in each run. */
 export async function captureRules(host: Namespace, mode: (typeof captured)[number], family: "ip" | "ip6") {
   const program = family === "ip" ? "iptables-save" : "ip6tables-save"
   const command = mode === "iptables" ? [program] : ["nft", "list", "table", family, "kube-proxy"]
@@ -71,10 +62,7 @@ export async function captureRules(host: Namespace, mode: (typeof captured)[numb
 /** A script that connects to echo servers in sequence, all in one process. */
 const ask = 'for at in "$@"; do exec 3<>"$at" || exit 1; printf hello >&3; read -r line <&3; echo "$line"; done'
 
-/**
- * A host with three containers, and another machine: one container is behind a service, one maps ports, and one is a
- * client.
- */
+/** A host with three containers (one behind a service, one with mapped ports, one client), and another machine. */
 export class ServicesLab implements AsyncDisposable {
   readonly lab: PortmapLab
   readonly endpoint: MappedPod
@@ -147,10 +135,7 @@ export class ServicesLab implements AsyncDisposable {
     await this.lab.host.tryExec("ip", ["link", "delete", "kube-ipvs0"])
   }
 
-  /**
-   * Returns which server answers each machine at a port of the host's addresses and of the ClusterIPs: "service" or
-   * "mapping".
-   */
+  /** Returns who answers each machine at a port of the host's addresses and ClusterIPs: "service" or "mapping". */
   async answers(port: number = service.nodePort): Promise<Record<string, string>> {
     const { ip, ip6 } = hostAddresses
     const { host, outside } = this.lab

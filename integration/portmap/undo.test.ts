@@ -62,9 +62,7 @@ testEach("when any step of ADD fails, it says so and everything is as before", a
   }
 })
 
-/**
- * Makes the setting read-only by a bind mount in the host's own mount namespace, so that the machine is not affected.
- */
+/** Makes the setting read-only by a bind mount in the host's mount namespace, so that the machine is unaffected. */
 async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
   const file = "/proc/sys/net/ipv4/conf/br-lab/route_localnet"
   await lab.host.exec("mount", ["--bind", file, file])

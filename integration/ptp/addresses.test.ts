@@ -2,9 +2,7 @@ import { expect, test } from "bun:test"
 import { Attachment, addressesOf, builtPlugins, fail, HostNamespace, linkOf, ping, readSysctl } from "../lab/mod.ts"
 import { ptpNetwork, routesOf, staticIpam } from "./network.ts"
 
-/**
- * The version of configurations with addresses from the static plugin, or from Debian's Go plugin if there is no other.
- */
+/** The version of configurations with addresses from the static plugin, or else from Debian's Go plugin. */
 const cniVersion = "1.0.0"
 const path = `${builtPlugins}:/usr/lib/cni`
 

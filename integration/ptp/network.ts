@@ -20,10 +20,7 @@ export function staticIpam(...addresses: { address: string; gateway?: string }[]
   return { ipam: { type: "static", addresses, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] } }
 }
 
-/**
- * Returns the routes of a family over a link in the main table, sorted, as `ip route` prints them. Omits routes of
- * link-local addresses.
- */
+/** Returns a family's routes over a link in the main table, sorted, as `ip route` prints them, except link-local. */
 export async function routesOf(where: Namespace, name: string, family: "-4" | "-6"): Promise<string[]> {
   const { stdout } = await where.exec("ip", [family, "route", "show", "dev", name])
   return stdout

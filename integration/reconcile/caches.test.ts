@@ -1,7 +1,4 @@
-/**
- * Tests which attachments `cni reconcile` finds: those in the runtime's cache, in caches below it, and those of plugins
- * that delegate.
- */
+/** Tests which attachments `cni reconcile` finds: in the runtime's cache, in caches below it, and of delegates. */
 import { expect, test } from "bun:test"
 import { chmod, rename, rm } from "node:fs/promises"
 import { podsNetwork } from "../cni/node-lab.ts"

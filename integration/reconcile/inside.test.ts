@@ -1,7 +1,4 @@
-/**
- * Tests that `cni reconcile --containers` restores the inside of containers, and that `cni reconcile` does not change
- * it.
- */
+/** Tests that `cni reconcile --containers` restores the inside of containers, and only with that flag. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { type ContainerNamespace, testWith } from "../lab/mod.ts"

@@ -46,10 +46,7 @@ interface Lost {
 
 const nothing: Lost = { ours: [], reference: [] }
 
-/**
- * Returns the rules of a program without the operator's rules that accept containers. The plugin firewall is made for
- * this case.
- */
+/** Returns a program's rules without the operator's rules for containers, the case for which firewall exists. */
 function withoutPods(name: string): string {
   const rules = ruleSets[name]?.iptables
   if (rules === undefined) throw new Error(`There are no rules of ${name}`)
@@ -138,10 +135,7 @@ class Crossing {
     }
   }
 
-  /**
-   * Checks that these connections get no answer, and that all others do. Packets to other machines must have the host's
-   * address.
-   */
+  /** Checks that only these connections get no answer. Packets to other machines must have the host's address. */
   async expectLost(lost: readonly Flow[]): Promise<void> {
     for (const flow of flows) {
       const [from, question] = this.#flows[flow]
@@ -157,10 +151,7 @@ class Crossing {
 const rows = neighbours.flatMap((neighbour) =>
   orders.flatMap((order) => (["ours", "reference"] as const).map((suite) => ({ neighbour, order, suite }))),
 )
-/**
- * The tests that run: in `npm test` one in six, with each order for each suite; all in `npm run test:faults --
- * reconcile`.
- */
+/** The tests that run: in `npm test` every sixth, with each order for each suite; all in the long form. */
 const chosen = isLong ? rows : rows.filter((_, at) => at % 6 === (Math.floor(at / 6) * 5 + 5) % 6)
 
 for (const { neighbour, order, suite } of chosen) {

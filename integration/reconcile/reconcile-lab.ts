@@ -123,10 +123,7 @@ export class ReconcileLab implements AsyncDisposable {
     expectUnchanged(before, await takeSnapshot(this.host))
   }
 
-  /**
-   * Checks that each pod reaches the other machine with the host's address, and that the machine reaches its published
-   * port.
-   */
+  /** Checks that each pod reaches the other machine with the host's address, and that its port is reachable there. */
   async expectTraffic(pods: readonly Published[]): Promise<void> {
     for (const { pod, hostPort } of pods) {
       const there = await askEcho(pod, { transport: "tcp", address: outside.ip, port: 9000 })
@@ -155,10 +152,7 @@ export class ReconcileLab implements AsyncDisposable {
   }
 }
 
-/**
- * Reports whether a change is the guard of `route_localnet`. It stays if a flush deleted the record that portmap
- * enabled the setting.
- */
+/** Reports whether a change is the guard of `route_localnet`, which stays if a flush deleted portmap's record. */
 function isGuard({ line }: Change): boolean {
   return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
 }
@@ -221,10 +215,7 @@ export function madeFor({ pod }: Published, plugin: string, what: string, networ
   return { plugin, network, containerId: pod.name, ifName: "eth0", what }
 }
 
-/**
- * Removes the record about `route_localnet`. After a flush it is unknown which program enabled the setting, so the new
- * record may differ.
- */
+/** Removes the record about `route_localnet`, which may differ: a flush deletes which program enabled it. */
 export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))
 }

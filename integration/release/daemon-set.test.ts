@@ -12,10 +12,7 @@ import { builtPlugins, mustRun, TemporaryDirectory, waitFor } from "../lab/mod.t
 import { execInDaemon, runDaemon } from "./daemon-set.ts"
 import { age } from "./sample.ts"
 
-/**
- * The directory of Debian's Go plugins, which stand for those in the runtime's directory after an installation of
- * kubeadm.
- */
+/** The directory of Debian's Go plugins, in place of those in the runtime's directory after a kubeadm installation. */
 const referencePlugins = "/usr/lib/cni"
 
 const isOfConfiguration = (word: string) => /^--(config|conf-dir|skip-status)\b/.test(word)

@@ -14,10 +14,7 @@ export interface Daemon {
   readonly containerId: string
 }
 
-/**
- * Runs a pod of a DaemonSet as kubelet does: creates its directories, runs the init containers in sequence, then starts
- * the other container.
- */
+/** Runs a DaemonSet's pod as kubelet does: creates directories, runs init containers, starts the other container. */
 export async function runDaemon(containerd: Containerd, pod: PodSpec, image: string): Promise<Daemon> {
   for (const { name, hostPath, configMap } of pod.volumes) {
     if (hostPath?.type === "DirectoryOrCreate") await containerd.host.exec("mkdir", ["-p", hostPath.path])

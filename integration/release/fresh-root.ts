@@ -18,10 +18,7 @@ import {
 /** The packages of a node in addition to Debian's minimal base, for downloads and for network namespaces. */
 const onEachNode = ["ca-certificates", "curl", "iproute2", "iputils-ping"]
 
-/**
- * Returns the directory of a minimal Debian with some more packages. debootstrap creates it once for this machine. It
- * must not be changed.
- */
+/** Returns the read-only directory of a minimal Debian with more packages, created once by debootstrap. */
 export function minimalDebian(...packages: readonly string[]): Promise<string> {
   const all = [...onEachNode, ...packages]
   return cached(`debian-${hashOf(...all).slice(0, 16)}`, async (into) => {

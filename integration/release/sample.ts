@@ -65,9 +65,7 @@ export function markedWith(mark: string, file: StagedFile): StagedFile {
     : file
 }
 
-/**
- * Creates `release` and `upgrade` in a directory: a release, and the same release with the files of a later version.
- */
+/** Creates `release` and `upgrade` in a directory: a release, and the same one with files of a later version. */
 export async function makeBoth(directory: string): Promise<void> {
   const files = await stageFiles(targets.amd64)
   await mkdir(join(directory, "release"), { recursive: true })
@@ -81,10 +79,7 @@ export interface Made extends AsyncDisposable {
   readonly path: string
 }
 
-/**
- * Returns the directory `CNI_TEST_RELEASE`, which `npm run test:release` creates for all tests, or else creates one for
- * this test.
- */
+/** Returns `CNI_TEST_RELEASE`, created by `npm run test:release` for all tests, or else a new directory. */
 export async function madeFiles(which: "release" | "upgrade"): Promise<Made> {
   const made = process.env.CNI_TEST_RELEASE
   if (made) return { path: join(made, which), [Symbol.asyncDispose]: async () => {} }

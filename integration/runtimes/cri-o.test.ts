@@ -1,6 +1,4 @@
-/**
- * Tests CRI-O, which maps published ports itself, calls CHECK at each start, and deletes unknown attachments with GC.
- */
+/** Tests CRI-O, which maps ports itself, calls CHECK at each start, and deletes unknown attachments with GC. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { binDir } from "../interop/containerd.ts"

@@ -7,10 +7,7 @@ import { confDir, RuntimeHost, runtimeEnv } from "../interop/runtime-host.ts"
 
 const storage = { root: "/run/storage", runroot: "/run/storage-run" }
 
-/**
- * The settings that differ from the defaults: state in memory, no seccomp and no AppArmor, and pods that need no
- * cgroups of their own.
- */
+/** The settings other than the defaults: state in memory, no seccomp, no AppArmor, no cgroups for each pod. */
 const crioConf = `
 [crio]
 root = "${storage.root}"

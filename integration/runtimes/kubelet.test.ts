@@ -1,7 +1,4 @@
-/**
- * Tests kubelet without an API server: it reads pods from manifests in a directory and runs them with containerd, which
- * calls the plugins.
- */
+/** Tests kubelet without an API server: it runs pods from manifests with containerd, which calls the plugins. */
 import { expect, test } from "bun:test"
 import { mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,7 +1,4 @@
-/**
- * Tests nerdctl, which creates its own networks from bridge, portmap, firewall and tuning, and calls the plugins
- * itself.
- */
+/** Tests nerdctl, which creates networks from bridge, portmap, firewall and tuning, and calls the plugins itself. */
 import { expect, test } from "bun:test"
 import { askFromHost, askName, imageName } from "../interop/busybox.ts"
 import { Containerd } from "../interop/containerd.ts"

@@ -7,10 +7,7 @@ export const IFF_TAP = 0x2
 export const IFF_NO_PI = 0x1000
 export const IFF_MULTI_QUEUE = 0x100
 
-/**
- * Compiles the program that attaches to taps. Creates a device like /dev/net/tun beside it, and makes both accessible
- * to every user.
- */
+/** Compiles the program that attaches to taps, with a device like /dev/net/tun beside it, both open to every user. */
 export async function buildOpenTap(): Promise<CProgram> {
   const program = await CProgram.build(join(import.meta.dir, "open-tap.c"))
   await mustRun(["mknod", "-m", "666", deviceOf(program), "c", "10", "200"])

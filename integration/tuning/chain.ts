@@ -92,10 +92,7 @@ export class TuningChain implements AsyncDisposable {
   }
 }
 
-/**
- * Writes the list of allowed sysctls on a host. The host's /etc contains nothing else then; the machine's /etc does not
- * change.
- */
+/** Writes the list of allowed sysctls on a host, whose /etc contains nothing else. The machine's is unchanged. */
 export async function writeAllowList(host: HostNamespace, lines: readonly string[]): Promise<void> {
   if ((await host.tryExec("mountpoint", ["-q", "/etc"])).exitCode !== 0) {
     await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc"])

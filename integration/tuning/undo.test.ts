@@ -181,10 +181,7 @@ async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain
   return /INJECTED|killed by SIGKILL/.test(text) ? output : undefined
 }
 
-/**
- * Creates a chain that changes every setting. Also returns a function that throws unless all settings have their
- * original values.
- */
+/** Creates a chain that changes every setting, and a function that throws unless all have their original values. */
 async function untouchedChain() {
   const chain = await TuningChain.create(everything)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

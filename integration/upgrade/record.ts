@@ -60,9 +60,7 @@ async function recordLinks(host: HostNamespace, containers: Containers): Promise
 
 const named = ({ ifname, ifindex, address }: Link) => `${ifname} index ${ifindex} address ${address}`
 
-/**
- * Returns the commands that set other properties of the links: alias, MTU, bridge, state, addresses, routes, sysctls.
- */
+/** Returns the commands that set the links' other properties: alias, MTU, bridge, state, addresses, routes, sysctls. */
 async function recordSettings(name: string, namespace: Namespace): Promise<Commands> {
   const links = (await linksOf(namespace)).filter(({ ifname }) => !["uplink", "card"].includes(ifname))
   const lines: string[] = []

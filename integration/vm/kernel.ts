@@ -7,10 +7,7 @@ export interface Kernel {
   readonly lacks: readonly Feature[]
   /** The features for which this kernel was added. It runs every test that needs one of them. */
   readonly shows: readonly Feature[]
-  /**
-   * The plugins whose tests (`PLUGIN: …`) run on this kernel when other machines run the rest. Undefined for all
-   * plugins.
-   */
+  /** The plugins whose tests (`PLUGIN: …`) run on this kernel; other machines run the rest. Undefined for all. */
   readonly only?: readonly string[] | undefined
   /** Test files in `integration/` that run completely. */
   readonly files: readonly string[]
@@ -20,10 +17,7 @@ export interface Kernel {
   readonly patience: number
   /** The time limit of the machine in milliseconds, from start to power-off. */
   readonly limitMs: number
-  /**
-   * How the machine mounts directories of the outer machine: through virtio, or directly because it is one of its
-   * programs.
-   */
+  /** How the machine mounts the outer machine's directories: through virtio, or directly as one of its programs. */
   readonly share: "9p" | "hostfs"
   /** Modules that `init.sh` needs before it mounts the root file system. */
   readonly initModules: readonly string[]

@@ -93,10 +93,7 @@ export class VrfHost implements AsyncDisposable {
   }
 }
 
-/**
- * A route in the output of `ip -j route`. IPv6 default routes over several links may be one route with several next
- * hops.
- */
+/** A route in the output of `ip -j route`. An IPv6 default route over several links may have several next hops. */
 interface ShownRoute {
   dst: string
   type?: string
@@ -117,10 +114,7 @@ function bare(line: string): string {
     .trim()
 }
 
-/**
- * Returns the routes of the container's interface on the network with this number, without default routes and the
- * kernel's own.
- */
+/** Returns the routes of the interface on the network with this number, except default and the kernel's own. */
 export function routesOn(number: number, ifName = `eth${number}`): string[] {
   return [
     `10.${number}.0.0/16 ${ifName}`,

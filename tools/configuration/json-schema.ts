@@ -17,19 +17,14 @@ interface Options extends SchemaOptions {
   readonly open?: readonly string[]
 }
 
-/**
- * Returns the JSON Schema of a plugin's object in a network list, including the keys of the IPAM plugin that it names.
- */
+/** Returns the JSON Schema of a plugin's object in a network list, with the keys of the IPAM plugin that it names. */
 export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObject {
   const title = `Configuration of the CNI plugin ${known.name}`
   const definitions = known.kind === "interface" ? { definitions: ipamDefinitions(options) } : {}
   return { $schema: dialect, title, ...objectOf(known, options), ...definitions }
 }
 
-/**
- * Returns the JSON Schema of a network list (`.conflist`) with the keys of every plugin of this suite. Other plugins
- * may have any keys.
- */
+/** Returns the JSON Schema of a `.conflist` with the keys of this suite's plugins. Other plugins may have any. */
 export function networkSchema(options: SchemaOptions = {}): JsonObject {
   const definitions = knownPlugins
     .filter(({ kind }) => kind !== "ipam")

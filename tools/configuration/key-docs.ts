@@ -30,10 +30,7 @@ const ofSpecification: Readonly<Record<string, string>> = {
   "routes[].scope": "the scope, the kernel's number: 0 global, 253 link, 254 host",
 }
 
-/**
- * Returns the description of a key, from the plugin's documentation or the specification. Returns undefined if neither
- * has it.
- */
+/** Returns a key's description by the plugin's documentation or the specification, or undefined for neither. */
 export function describeKey(docs: readonly KeyDoc[], path: string): string | undefined {
   const doc = docs.find(({ paths }) => paths.includes(path))
   const suffix = /(?:^|\.)((?:dns|routes\[\])\.\w+)$/.exec(path)?.[1] ?? path

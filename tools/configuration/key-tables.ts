@@ -32,10 +32,7 @@ export const pluginKeys = {
 /** Keys that only a runtime may set (CNI 1.1.0, "Plugin configuration objects"). */
 export const reservedKeys: readonly string[] = ["runtimeConfig", "prevResult"]
 
-/**
- * Merges two tables of keys. If both have an object at a key, their keys are merged. Otherwise the second table's key
- * wins.
- */
+/** Merges tables of keys. Objects at the same key are merged; otherwise the second table's key wins. */
 export function mergeFields(first: Fields, second: Fields): Fields {
   const merged: Record<string, Schema> = { ...first }
   for (const [key, schema] of Object.entries(second)) {

@@ -57,10 +57,7 @@ test("capabilities are what a plugin reads of runtimeConfig", () => {
   expect(of("loopback")).toEqual([])
 })
 
-/**
- * Returns the expected cells of the table of keys on a plugin's page, according to the documentation in its
- * `config.ts`.
- */
+/** Returns the cells of the table of keys on a plugin's page, by the documentation in its `config.ts`. */
 function tableOf(docs: readonly KeyDoc[]): string[][] {
   const has = (column: "type" | "default") => docs.some((doc) => doc[column] !== undefined)
   const columns = (["keys", "type", "default", "meaning"] as const).filter(

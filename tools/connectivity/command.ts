@@ -110,9 +110,7 @@ async function testExisting(
   return await test(a, b)
 }
 
-/**
- * Attaches containers for the test, and sends probes between them. First deletes containers that earlier tests left.
- */
+/** Attaches containers and sends probes between them. First deletes containers that earlier tests left. */
 async function testOwn(
   attachments: readonly NodeAttachment[],
   { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },

@@ -127,9 +127,7 @@ function isRunning(pid: string): boolean {
   }
 }
 
-/**
- * Deletes an attachment that an earlier test left, with the configuration of its ADD. Throws the errors of `cni del`.
- */
+/** Deletes an attachment of an earlier test, with the configuration of its ADD. Throws the errors of `cni del`. */
 export async function deleteLeftover(
   runtime: Runtime,
   confDir: string,

@@ -19,9 +19,7 @@ const ECHO = { ipv4: { request: 8, reply: 0 }, ipv6: { request: 128, reply: 129 
 const ICMP_HEADER = 8
 /** The packet length in bytes that every network must accept: RFC 791, RFC 8200. */
 const LEAST = { ipv4: 576, ipv6: 1280 } as const
-/**
- * The number of packets with different lengths that are sent at once. Their answers must fit into the socket's buffer.
- */
+/** The number of packets with different lengths sent at once. Their answers must fit into the socket's buffer. */
 const STEPS = 12
 
 /** The timeout for each round of a search. */

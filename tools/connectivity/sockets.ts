@@ -83,9 +83,7 @@ export class Server implements Disposable {
     this.#timer = every(1, () => this.#serve())
   }
 
-  /**
-   * Listens on a port on all addresses of a namespace. Returns undefined if the port is in use. Throws `SyscallError`.
-   */
+  /** Listens on a port on all addresses of a namespace. Undefined if the port is in use. Throws `SyscallError`. */
   static listen(netns: Netns, family: Family, port: number): Server | undefined {
     const socket = openSocket(netns, family, SOCK_STREAM)
     setSocketOption(socket.fd, SOL_SOCKET, SO_REUSEADDR, 1)
@@ -113,10 +111,7 @@ export class Server implements Disposable {
   }
 }
 
-/**
- * Opens a TCP connection from a namespace and closes it. If `secret` is given, the server must send it. Throws
- * `SyscallError`.
- */
+/** Opens and closes a TCP connection from a namespace. The server must send `secret`, if any. Throws `SyscallError`. */
 export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
   const errno = -engine.connect(socket.fd, socketAddress(to))

@@ -6,9 +6,7 @@ import { inOneLine, setSysctl, sh } from "./remedy.ts"
 /** The value of the sysctl `arp_ignore` that stops all ARP replies. The values 1, 2 and 3 stop only some of them. */
 export const NO_ANSWERS = "8"
 
-/**
- * Returns the path of an interface's `arp_ignore`. The kernel uses the larger value of the interface's and of "all".
- */
+/** Returns the path of an interface's `arp_ignore`. The larger value of the interface's and of "all" applies. */
 export function arpSetting(name: string): string {
   return `net/ipv4/conf/${name}/arp_ignore`
 }

@@ -9,9 +9,7 @@ export interface PluginBinary {
   readonly file: string
   readonly mode: number
   readonly owner: number
-  /**
-   * The printed version, such as "cni-plugins v0.1.0" or "CNI bridge plugin v1.1.1". Undefined if the file cannot run.
-   */
+  /** The printed version, such as "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined if it cannot run. */
   readonly version?: string
   /** Whether the file answers like a CNI plugin of any suite. */
   readonly isPlugin?: boolean
@@ -19,10 +17,7 @@ export interface PluginBinary {
   readonly unstartable?: string
 }
 
-/**
- * Finds a plugin in the directories and reads its version. Returns undefined if no directory has it, or the `type` is
- * not a valid name.
- */
+/** Finds a plugin in the directories, with its version. Undefined if it is missing or `type` is not a valid name. */
 export function inspectPlugin(type: string, directories: readonly string[]): PluginBinary | undefined {
   for (const directory of isPluginName(type) ? directories : []) {
     const file = pluginPath(directory, type)

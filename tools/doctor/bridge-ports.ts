@@ -147,10 +147,7 @@ export const checkSpanningTree: Check = (input) => {
   })
 }
 
-/**
- * Finds bridges whose forwarding database lacks their own MAC. Such a bridge floods frames for its MAC to its ports
- * instead of accepting them.
- */
+/** Finds bridges without their own MAC in the forwarding database: they flood frames for it, and accept none. */
 export const checkOwnMac: Check = ({ examined, hostTables, node }) =>
   examined.flatMap(({ one }): Finding[] => {
     const bridge = node.links.find(({ index, nsid }) => nsid === undefined && index === one.link?.master)

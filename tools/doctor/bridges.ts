@@ -82,9 +82,7 @@ function renamedBridge(one: NodeAttachment, { master }: NodeLink, { node }: Doct
   )?.name
 }
 
-/**
- * Returns the commands that make a host end a bridge port, as ADD does. Returns `cni reattach` for a port with VLANs.
- */
+/** Returns the commands that make a host end a bridge port, as ADD does, or `cni reattach` for a port with VLANs. */
 function portRemedy(
   one: NodeAttachment,
   end: NodeLink,

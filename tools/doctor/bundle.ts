@@ -29,10 +29,7 @@ const SYSCTLS = [
   "net/netfilter/nf_conntrack_max",
 ]
 
-/**
- * Writes a tar archive without secrets for a maintainer who examines the faults. Throws the errors of
- * `writePrivateFile`.
- */
+/** Writes a tar archive without secrets, for a maintainer. Throws the errors of `writePrivateFile`. */
 export async function writeBundle(file: string, examination: Examination): Promise<void> {
   writePrivateFile(file, tarOf(bundleFiles(examination), Date.now()))
 }
@@ -101,10 +98,7 @@ function tryRead(path: string): string {
   }
 }
 
-/**
- * Returns a configuration without its secrets. Returns only the length of a file that is not JSON, because its secrets
- * cannot be located.
- */
+/** Returns a configuration without secrets. Of a file that is not JSON, returns only the length. */
 function readRedacted(file: string): string {
   const text = tryRead(file)
   try {

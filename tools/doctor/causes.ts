@@ -1,10 +1,7 @@
 import type { Affected, Finding } from "./finding.ts"
 import { Command, inOneLine } from "./remedy.ts"
 
-/**
- * Returns one finding for each cause. Drops findings that are consequences of others, and joins findings with the same
- * rule and cause.
- */
+/** Returns one finding for each cause. Drops consequences of others, and joins findings with equal rule and cause. */
 export function byCause(findings: readonly Finding[]): Finding[] {
   const groups = new Map<string, Finding[]>()
   for (const finding of withoutConsequences(findings)) groups.getOrInsert(keyOf(finding, groups.size), []).push(finding)

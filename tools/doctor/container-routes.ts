@@ -141,10 +141,7 @@ function closedRoutes({ one, inside }: Examined): Finding[] {
   })
 }
 
-/**
- * Returns the interface for a route: the one with the route's gateway, or else the first with an address in the route's
- * family.
- */
+/** Returns the interface for a route: the one with its gateway, or else the first with an address of its family. */
 function interfaceOf({ dst, gateway }: WantedRoute, { interfaces }: Examined): ExaminedInterface | undefined {
   const ofFamily = interfaces.filter(({ addresses }) => addresses.some(({ ip }) => familyOf(ip) === familyOf(dst)))
   const withGateway = ofFamily.find(({ addresses }) =>

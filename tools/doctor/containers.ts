@@ -89,9 +89,7 @@ function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput
   }
 }
 
-/**
- * Returns the finding about a missing interface. A link with its MAC that no attachment names is the renamed interface.
- */
+/** Returns the finding about a missing interface. A link with its MAC that no attachment names is the renamed one. */
 function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding {
   const { inside, linkNames } = examined
   const { common, what, ofMany } = about(examined, one)
@@ -176,9 +174,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
   ]
 }
 
-/**
- * Finds an MTU above that of the host's end, which drops larger packets. A smaller MTU, as tuning sets it, is harmless.
- */
+/** Finds an MTU above that of the host's end, which drops larger packets. A smaller one, as by tuning, is harmless. */
 function changedMtu(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding[] {
   const { name, link } = one
   const end = examined.one.link

@@ -58,10 +58,7 @@ export function examineNode(places: NodePlaces, { network, flags = [] }: Questio
   return { input, findings: foundIn(findings, network) }
 }
 
-/**
- * Returns the findings about a network, or about all networks: one for each cause, errors first. Includes findings
- * about the node as a whole.
- */
+/** Returns a network's findings, or all: one for each cause, errors first, with those about the whole node. */
 function foundIn(findings: readonly Finding[], network: string | undefined): Finding[] {
   const isAsked = (finding: Finding) => network === undefined || (finding.network ?? network) === network
   return byCause(findings.filter(isAsked)).sort(bySeverity)
@@ -126,9 +123,7 @@ const noTables: DoctorInput["hostTables"] = {
   ipsec: noIpsec,
 }
 
-/**
- * Returns empty tables if the kernel does not answer. Reading the routes then also fails: the finding `cannot-look`.
- */
+/** Returns empty tables if the kernel does not answer. Reading the routes then fails too: finding `cannot-look`. */
 function tryReadHostTables(examined: DoctorInput["examined"], node: DoctorInput["node"]): DoctorInput["hostTables"] {
   const { links } = node
   const masters = new Set(examined.map(({ one: { link } }) => (link?.nsid === undefined ? link?.master : undefined)))

@@ -49,10 +49,7 @@ export interface Finding {
   readonly affected?: readonly Affected[]
   /** The fault in words, with names of objects. */
   readonly what: string
-  /**
-   * Returns the fault of several affected objects in words, without their names. The report appends three names, or
-   * all.
-   */
+  /** Returns the fault of several objects in words, without their names. The report appends three names, or all. */
   readonly ofMany?: (count: number) => string
   /** The consequence of the fault. */
   readonly why: string
@@ -73,9 +70,7 @@ export interface Affected {
   /** The name in messages: `nameOf` for an attachment, the quoted name for a link or a file. */
   readonly name: string
   readonly attachment?: NodeAttachment
-  /**
-   * The affected part of the object: "ports 8080/tcp, 8443/tcp". Created by `someOf`. Messages show it after the name.
-   */
+  /** The affected part of the object: "ports 8080/tcp, 8443/tcp", by `someOf`. Messages show it after the name. */
   readonly detail?: string
 }
 
@@ -92,10 +87,7 @@ export interface DoctorInput {
   readonly filter: FilterView | undefined
   /** Traffic control filters that drop or redirect packets at host ends and bridges. Undefined if unreadable. */
   readonly traffic: readonly TrafficFilter[] | undefined
-  /**
-   * The plugins of all network files, and of the networks that attachments in the runtime's cache use. Each
-   * configuration is listed once.
-   */
+  /** The plugins of all network files, and of networks that cached attachments use. Lists each configuration once. */
   readonly members: readonly Member[]
   /** Returns a plugin's file in the plugin directories, or undefined if none has it. Reads each version once. */
   plugin(type: string): PluginBinary | undefined
@@ -198,10 +190,7 @@ function withoutConfDir(flags: readonly string[]): string[] {
   return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
 }
 
-/**
- * Returns the command that installs this suite's plugins into a directory, or a sentence if the command would fail when
- * pasted.
- */
+/** Returns the command that installs this suite's plugins, or a sentence if the command would fail when pasted. */
 export function installCommand({ canInstall }: DoctorInput, directory: string, adopt = false): Command | string {
   if (!canInstall(directory, adopt))
     return `install the plugins into ${directory} with "cni install" from their archive or package: the plugins beside this tool are incomplete, or others placed files there`

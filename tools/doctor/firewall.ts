@@ -254,10 +254,7 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   return first
 }
 
-/**
- * Reports whether the rules that drop a packet name the container's address: they accept a neighboring address. Such
- * rules are intended.
- */
+/** Reports whether rules drop only the container's address, not a neighboring one. Such rules are intended. */
 function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { state }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))

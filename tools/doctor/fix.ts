@@ -25,10 +25,7 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput,
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
 }
 
-/**
- * Reports whether an orphan can be deleted: it needs a configuration, a lease or rules. A record alone does not
- * suffice.
- */
+/** Reports whether an orphan can be deleted: with a configuration, a lease or rules. A record is not enough. */
 export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }

@@ -97,10 +97,7 @@ export const checkBroken: Check = ({ node: { brokenRecords = [] }, attachments }
 
 const WRITABLE_BY_OTHERS = 0o022
 
-/**
- * Finds cache records and leases that users other than root can change, although only root can write to their
- * directory.
- */
+/** Finds cache records and leases that other users can change, although only root can write to their directory. */
 export const checkRecords: Check = ({ node: { cache, stores, places } }) => {
   const records = cache.map((one) => ({ network: one.network, file: cacheFile(one.cacheDir ?? places.cacheDir, one) }))
   const leases = stores.flatMap(({ network, directory, leases }) =>

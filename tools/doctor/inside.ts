@@ -179,10 +179,7 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
   ]
 }
 
-/**
- * Returns the commands that restore an interface's name. Renaming takes the link down, so they also restore its routes
- * and addresses.
- */
+/** Returns commands that restore a name. Renaming takes the link down, so they also restore routes and addresses. */
 export function renameCommands(
   examined: Examined,
   { name, addresses }: ExaminedInterface,
@@ -227,10 +224,7 @@ export function inContainer({ path }: Inside, commands: readonly Command[]): Com
   return sh`nsenter ${net} sh -ec ${commands.map(({ line }) => line).join("; ")}`
 }
 
-/**
- * Returns an attachment's port mappings that the host reaches at 127.0.0.1. They need route_localnet on the interface
- * toward the container.
- */
+/** Returns the port mappings at the host's 127.0.0.1. They need route_localnet on the container's interface. */
 export function localMappings({ one, plugins }: Pick<Examined, "one" | "plugins">): AskedMapping[] {
   const portmap = plugins.find(({ type }) => type === "portmap")
   if (portmap === undefined || portmap.raw.snat === false || one.cached === undefined) return []

@@ -176,10 +176,7 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
 /** Finds bridges and uplinks with disabled IPv6 whose containers have IPv6 addresses. */
 export const checkIpv6: Check = (input) => [...withoutIpv6Uplink(input), ...withoutIpv6Bridge(input)]
 
-/**
- * Finds an uplink with disabled IPv6 on a host without another IPv6 route out, if containers have an IPv6 default
- * route.
- */
+/** Finds an uplink with disabled IPv6, without another IPv6 route out, if containers have an IPv6 default route. */
 function withoutIpv6Uplink({ node, examined, sysctl }: DoctorInput): Finding[] {
   const isOut = ({ dst, gateway }: NodeRoute) => dst === "::/0" || (dst.includes(":") && gateway !== undefined)
   const used = examined.filter(

@@ -93,10 +93,7 @@ function processesWith(inodes: ReadonlySet<string>): { pid: string; name: string
     })
 }
 
-/**
- * Reports whether a process runs a program that reserves ports. Compares the program's file, because a process can
- * choose its name.
- */
+/** Reports whether a process reserves ports, by its program's file, because a process can choose its name. */
 function isReserving(pid: string): boolean {
   const path = targetOf(`/proc/${pid}/exe`)
   if (!RESERVES.has(basename(path)) || !PROGRAM_DIRS.includes(dirname(path))) return false

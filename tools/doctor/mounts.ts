@@ -6,10 +6,7 @@ export interface Mount {
   readonly options: readonly string[]
 }
 
-/**
- * Returns the mount that contains a path. If several have one mount point, the last one hides the others. Throws for a
- * missing path.
- */
+/** Returns a path's mount. Of several with one mount point, the last one hides the others. Throws if missing. */
 export function mountOf(path: string): Mount {
   const real = realPath(path)
   let best: Mount = { point: "", options: [] }

@@ -1,7 +1,4 @@
-/**
- * The names of all findings of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` prints the name's
- * row.
- */
+/** All findings of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` prints the name's row. */
 export const findingNames = [
   "cannot-look",
   "no-nftables",

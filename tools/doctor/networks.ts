@@ -175,10 +175,7 @@ export const checkPools: Check = (input) =>
     }),
   )
 
-/**
- * Returns the remedy for a full address range: GC, which returns the addresses of deleted containers, or more addresses
- * for the network.
- */
+/** Returns the remedy for a full address range: GC of deleted containers' addresses, or more addresses. */
 function poolRemedy(
   input: DoctorInput,
   network: string,

@@ -33,10 +33,7 @@ export const checkLostPaths: Check = ({ attachments }) =>
     ]
   })
 
-/**
- * Returns the findings about an orphan. Reports the lease and the rules of a deleted container together with its
- * record.
- */
+/** Returns the findings about an orphan. Joins a deleted container's lease and rules with its record. */
 function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, input))
   const { network } = one
@@ -78,10 +75,7 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   return found
 }
 
-/**
- * Returns the remedy for an orphan. `cni gc` needs the network's file, which a runtime's own network such as
- * "cni-loopback" does not have.
- */
+/** Returns the remedy for an orphan. `cni gc` needs the network's file, which a runtime's own network lacks. */
 function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
   const { networks, places } = input.node
   const hasFile = networks.some(({ network }) => network?.name === one.network)

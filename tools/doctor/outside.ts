@@ -7,10 +7,7 @@ import type { Examined } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 import { UPLINKS, uplinksOf } from "./uplinks.ts"
 
-/**
- * Finds a host without an IPv4 address for masqueraded packets: its uplink lost its last address, and thus all of its
- * routes.
- */
+/** Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last one, and all routes. */
 export const checkUplinkAddress: Check = (input) => {
   const { examined, node, hostTables } = input
   const masqueraded = examined.filter(
@@ -128,19 +125,14 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
   })
 }
 
-/**
- * Returns the addresses that `checkOutsideRoutes` looks up: one in each network to which a host route may drop packets.
- */
+/** Returns the addresses for `checkOutsideRoutes`: one in each network to which a host route may drop packets. */
 export function samplesOfClosed(node: Pick<Node, "routes">, examined: readonly Examined[]): Uint8Array[] {
   const closed = closedRoutes(node).map(({ to }) => to)
   const wanted = closed.length === 0 ? [] : examined.flatMap(destinationsOf)
   return [...closed.filter(isWide), ...wanted].map(sampleOf)
 }
 
-/**
- * Returns host routes that drop packets and that no route with a lower metric overrides. Excludes default routes and
- * the kernel's own routes.
- */
+/** Returns host routes that drop packets and that no lower metric overrides, except default and the kernel's. */
 function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr }[] {
   const open = new Map<string, number>()
   for (const { isClosed, dst, metric = 0 } of node.routes)

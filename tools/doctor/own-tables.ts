@@ -68,19 +68,13 @@ function incompleteTables(input: DoctorInput): Finding[] {
   })
 }
 
-/**
- * Reports whether portmap can protect 127.0.0.0/8. On a kernel without nf_tables for IPv4, the administrator must do
- * so.
- */
+/** Reports whether portmap can protect 127.0.0.0/8. Without nf_tables for IPv4, the administrator must do so. */
 function canGuard(): boolean {
   using hostports = Hostports.open()
   return !hostports.isGuarded()
 }
 
-/**
- * Finds interfaces toward containers that accept packets for 127.0.0.0/8. Skips dormant tables, which other findings
- * report.
- */
+/** Finds interfaces toward containers that accept packets for 127.0.0.0/8, except in reported dormant tables. */
 function unguardedLinks(input: DoctorInput): Finding[] {
   const { filter, sysctl, attachments } = input
   if (filter === undefined || filter.dormant?.some(({ name }) => name === "cni_hostports")) return []

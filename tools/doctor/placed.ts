@@ -14,10 +14,7 @@ export const checkPlaced: Check = (input) => {
   })
 }
 
-/**
- * Verifies an installation. Returns undefined if nothing was installed, the manifest is unreadable, or an installer is
- * running.
- */
+/** Verifies an installation. Undefined if none exists, the manifest is unreadable, or an installer is running. */
 function look(directory: string): Verified | undefined {
   try {
     return verify(directory, { isQuick: true })

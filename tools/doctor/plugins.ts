@@ -7,9 +7,7 @@ import { type Check, type DoctorInput, type Finding, installCommand } from "./fi
 import { mountOf } from "./mounts.ts"
 import { type Command, sh } from "./remedy.ts"
 
-/**
- * Returns the plugins that a node's networks use, including IPAM plugins. The values are the names of these networks.
- */
+/** Returns the plugins that networks use, including IPAM plugins, with the names of these networks. */
 export function neededPlugins({ members }: DoctorInput): Map<string, string[]> {
   const needed = new Map<string, string[]>()
   for (const { network, raw } of members) {

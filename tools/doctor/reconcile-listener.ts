@@ -6,10 +6,7 @@ import { sh } from "./remedy.ts"
 /** The timeout for an answer of D-Bus, long enough for a busy machine. */
 const PATIENCE_MS = 5000
 
-/**
- * Finds objects that the listener of `cni reconcile` could not restore. Also finds a missing listener on nodes where
- * firewalld removes rules.
- */
+/** Finds what the `cni reconcile` listener could not restore, and its absence where firewalld removes rules. */
 export const checkReconcileListener: Check = ({ attachments }) => {
   const record = findListenerRecord()
   if (record) return lossesLeft(record)

@@ -1,6 +1,4 @@
-/**
- * A value in a command: text that is quoted, a list whose words are quoted, or a command that is inserted unchanged.
- */
+/** A value in a command: text to quote, a list whose words are quoted, or a command that is inserted unchanged. */
 type Value = string | number | Command | readonly string[]
 
 /** A shell line, created by `sh`. All values are inserted and quoted. */
@@ -54,10 +52,7 @@ function stepsOf(command: Command): Command[] {
   return isSequence && steps.length === values.length ? steps.flatMap(stepsOf) : [command]
 }
 
-/**
- * Joins commands that differ in one value: appends lists, or loops over other values. The value may occur several times
- * in a command.
- */
+/** Joins commands that differ in one value, which may occur several times: appends lists, or else uses a loop. */
 function loopOf(commands: readonly Command[]): Command | undefined {
   const [first] = commands
   if (first === undefined || commands.length === 1) return first
@@ -97,10 +92,7 @@ export function quoted(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/**
- * Splits a line into lines of at most `room` characters, at spaces outside of quotes. Each line except the last ends
- * with "\".
- */
+/** Splits a line at spaces outside of quotes, into at most `room` characters. All lines but the last end with "\". */
 export function continued(line: string, room: number): string[] {
   const words = line.match(/(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+/g) ?? []
   const lines: string[] = []
@@ -129,10 +121,7 @@ export function ofOthers(todo: string, shown: Command): string {
   return `${todo}, with the program that created it; "${shown.line}" shows it`
 }
 
-/**
- * Returns the command that writes a value below /proc/sys. Keeps the slashes of the path if an interface name contains
- * dots.
- */
+/** Returns the command that writes a value below /proc/sys. Keeps slashes if an interface name contains dots. */
 export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")
   return sh`sysctl -w ${`${name}=${value}`}`

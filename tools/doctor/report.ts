@@ -32,10 +32,7 @@ export function report(
   return [...parts, ...(fixes.length > 0 ? [fixes.join("")] : [])].map((part) => `${part}\n`).join("")
 }
 
-/**
- * Returns the lines of a remedy. The lines of a command end with a backslash, so that they stay one command when
- * pasted.
- */
+/** Returns a remedy's lines. Those of a command end with a backslash, to stay one command when pasted. */
 function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boolean): string {
   if (!(remedy instanceof Command)) return wrapped(`do: ${remedy}`, screen, "  ")
   const lines = continued(remedy.line, Math.min(screen.columns ?? 100, 120) - 6)

@@ -87,10 +87,7 @@ function lookUpMain(family: Family): Command {
     : sh`ip rule add priority 32766 lookup main`
 }
 
-/**
- * Finds policy rules of the host that drop or divert packets from containers to other networks, or from the host to
- * containers.
- */
+/** Finds the host's policy rules that drop or divert packets from containers outward, or from the host to them. */
 export const checkHostRules: Check = (input) => {
   const { examined, hostTables } = input
   if (hostTables.rules.length === 0) return []

@@ -22,10 +22,7 @@ export const checkSegments: Check = ({ examined, node }) => {
   return [...addressesTwice(stations), ...addressesOfBridges(stations, node), ...macsTwice(stations)]
 }
 
-/**
- * Finds addresses of results that the kernel does not use, because duplicate address detection found another holder in
- * the segment.
- */
+/** Finds result addresses that the kernel does not use: duplicate address detection found another holder. */
 export const checkFailedAddresses: Check = ({ examined }) =>
   examined.flatMap(({ one, inside, interfaces }) =>
     interfaces.flatMap(({ name, link, addresses }) => {
@@ -50,10 +47,7 @@ export const checkFailedAddresses: Check = ({ examined }) =>
     }),
   )
 
-/**
- * Finds container addresses that the host has on the container's bridge or VLAN: there, the host is the gateway of
- * others.
- */
+/** Finds container addresses that the host has on the container's bridge or VLAN, where it is others' gateway. */
 function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput["node"]): Finding[] {
   const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
   const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)
@@ -87,10 +81,7 @@ function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput
   })
 }
 
-/**
- * Returns the segment of an interface, or undefined if the host routes its packets. Ports in different VLANs are in
- * different segments.
- */
+/** Returns an interface's segment, or undefined if the host routes its packets. Each VLAN is a segment. */
 function segmentOf({ one: { link: end }, plugins }: Examined, { link }: ExaminedInterface): string | undefined {
   if (link === undefined) return undefined
   const { link: parent, linkNetnsId } = link.attributes

@@ -51,10 +51,7 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   return `sends ${packets} to ${lost}: they are dropped`
 }
 
-/**
- * Returns the remedy for a filter. Restores a limit of the plugin bandwidth whose ifb was deleted. Other filters belong
- * to other programs.
- */
+/** Returns a filter's remedy. Restores a limit of bandwidth whose ifb was deleted. Others have other owners. */
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],

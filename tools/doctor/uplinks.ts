@@ -123,10 +123,7 @@ function closedUplinks(input: DoctorInput): Finding[] {
   ]
 }
 
-/**
- * Kinds of links that can be uplinks. A physical device has the kind "". The uplink of a host that is itself a
- * container is a veth end.
- */
+/** Kinds of links that can be uplinks; "" is a physical device. The uplink of a host in a container is a veth end. */
 export const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
 /** Returns the default route of a family that the kernel uses, if it drops packets. */
@@ -176,10 +173,7 @@ export const checkUplinkFilters: Check = (input) => {
   })
 }
 
-/**
- * Finds published ports that the host cannot reach at 127.0.0.1, because route_localnet is off on the interface toward
- * the container.
- */
+/** Finds published ports without 127.0.0.1, because route_localnet is off on the interface toward the container. */
 export const checkLocalnet: Check = (input) => {
   const { examined, hostTables, node, sysctl } = input
   const own = new Set(containerLinks(input))

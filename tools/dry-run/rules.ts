@@ -36,10 +36,7 @@ export function writeIptables(saved: Readonly<Record<string, string>>): void {
   for (const [program, text] of Object.entries(saved)) tryOutput([`${program}-restore`], text)
 }
 
-/**
- * Returns the lines of the second rule set that are not in the first, below the headings of their blocks. Each set
- * element has its own line.
- */
+/** Returns the second rule set's added lines, below their blocks' headings. Each set element has its own line. */
 export function addedRules(before: Rules, after: Rules): string {
   return Object.entries(after)
     .map(([table, text]) => addedLines(linesOf(before[table] ?? ""), linesOf(text)))

@@ -4,10 +4,7 @@ const WORD = /[a-z0-9_]{3,}/g
 /** The length of words that are so rare that few lines contain them. */
 const LONG = 5
 
-/**
- * Words with other characters on both sides. They are also words in a log line, because the text around a message
- * cannot extend them.
- */
+/** Words with other characters on both sides, so that the text around a message in a log cannot extend them. */
 const INNER_WORD = /(?<=[^a-z0-9_])[a-z0-9_]{3,}(?=[^a-z0-9_])/g
 
 /** Characters that log formats escape. */

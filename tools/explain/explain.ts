@@ -32,10 +32,7 @@ export function explain(text: string, messages = knownMessages(), unknownOf = un
   return { error, known: isFrame && error.plugin !== undefined ? [unknownOf(error.plugin)] : known, count: 1 }
 }
 
-/**
- * Explains the errors in a log. Returns each kind of message once, in order of appearance. Also accepts one error
- * object over several lines.
- */
+/** Explains a log's errors: each kind of message once, in order. Also accepts one error object over several lines. */
 export function explainLog(text: string): Explanation[] {
   const messages = knownMessages()
   const whole = objectOf(text)

@@ -33,10 +33,7 @@ export interface Pasted {
   readonly rest: string
 }
 
-/**
- * Separates findings from a text: names alone, doctor's report with its paragraphs, or its JSON. Unknown names stay in
- * the remaining text.
- */
+/** Separates findings from a text: names, doctor's report, or its JSON. Unknown names stay in the rest. */
 export function takeFindings(text: string, known: ReadonlyMap<string, KnownFinding>): Pasted {
   const counts = new Map<string, number>()
   const take = (name: string | undefined) => {

@@ -38,9 +38,7 @@ Examples:
   },
 }
 
-/**
- * Returns the metrics of a node. Includes the recorder's metrics only if it is on, and the listener's only if it runs.
- */
+/** Returns a node's metrics, with the recorder's only if it is on, and the listener's only if it runs. */
 export function familiesOf(node: Node, lines: readonly Numbered[] | undefined, listener?: ListenerRecord): Family[] {
   const attachments = attachmentsOf(node)
   const names = node.networks.flatMap(({ network }) => network?.name ?? [])

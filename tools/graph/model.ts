@@ -83,9 +83,7 @@ export interface Member {
   readonly vlanId?: number
   readonly isAlive?: boolean
   readonly orphan: readonly string[]
-  /**
-   * Why the interface receives no packets from its segment: the bridge was deleted, or the host's end is not its port.
-   */
+  /** Why the interface gets no packets from its segment: the bridge was deleted, or the host's end is not its port. */
   readonly fault?: string
   readonly masquerades: boolean
   readonly faults?: readonly Fault[]

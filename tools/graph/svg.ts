@@ -25,10 +25,7 @@ const GAP = 12
 /** The gap between the host, the segments and their members, in pixels. */
 const CHANNEL = 72
 
-/**
- * Returns the number of columns for a segment's members. With several columns, a picture of a hundred members is not
- * too high.
- */
+/** Returns the number of columns for a segment's members, so that a hundred members are not too high. */
 function columnsFor(members: number): number {
   if (members <= 6) return 1
   return Math.min(8, Math.ceil(Math.sqrt(members / 3)))
@@ -102,9 +99,7 @@ text{font:12px ui-sans-serif,system-ui,"DejaVu Sans",sans-serif;fill:var(--fg)}
 g:hover>.box,g:focus>.box{stroke-width:2.5}`
 }
 
-/**
- * Draws the lines from a segment to the left side of each connected member, with a vertical line beside each column.
- */
+/** Draws lines from a segment to the left side of connected members, with a vertical line beside each column. */
 function trunk(
   segment: Segment,
   at: { x: number; y: number; memberX: number; top: number; columns: number; rows: number; height: number },

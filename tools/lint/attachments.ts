@@ -8,10 +8,7 @@ export interface Attachment {
   readonly whole: string
   /** The text in `spec.config`, unquoted. Undefined if the object has none. */
   readonly config: string | undefined
-  /**
-   * The offset in the file of each UTF-16 code unit of `config`. Without a `config`, the first entry is the object's
-   * offset.
-   */
+  /** The offset in the file of each UTF-16 code unit of `config`. Without one, the first is the object's. */
   readonly offsets: readonly number[]
   /** Whether `spec.config` is an object or a list, which the API server rejects. */
   readonly isObject: boolean
@@ -87,10 +84,7 @@ interface YamlObject {
   readonly indent: number
 }
 
-/**
- * Returns the documents of a file, and the items of list documents. In the `text` of an item, a space replaces the
- * dash.
- */
+/** Returns a file's documents, and the items of list documents. In an item's `text`, a space replaces the dash. */
 function objectsIn(whole: string): YamlObject[] {
   let at = 0
   return whole.split(/^(?=---)/m).flatMap((document): YamlObject[] => {

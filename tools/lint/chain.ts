@@ -20,10 +20,7 @@ export function checkChain(network: LintNetwork, findings: Findings): void {
   checkReach(network, findings)
 }
 
-/**
- * Returns the newest version to recommend, or "" if that is unknown: plugins of other suites, and Multus, may support
- * at most 1.0.0.
- */
+/** Returns the newest version to recommend, or "" if unknown: other suites' plugins and Multus may end at 1.0.0. */
 function adviceOn({ source, entries }: LintNetwork): { newest: string; how: string } {
   const foreign = entries.flatMap(foreignPlugins)[0]
   if (foreign !== undefined)

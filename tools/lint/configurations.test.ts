@@ -4,19 +4,13 @@ import { join } from "node:path"
 import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 import { lint } from "./lint.ts"
 
-/**
- * A typical published configuration, with the findings of lint. The file is a list unless its name has another
- * extension.
- */
+/** A typical published configuration with lint's findings. The file is a list unless its extension differs. */
 interface Row {
   readonly what: string
   readonly text: string
   /** The file's name, "10-net.conflist" by default. */
   readonly file?: string
-  /**
-   * The severity, rule and marked text of each finding, and words of its message and hint. Empty for a correct
-   * configuration.
-   */
+  /** Severity, rule and marked text of each finding, and words of its message and hint. Empty for a correct file. */
   readonly says: readonly string[]
 }
 

@@ -3,10 +3,7 @@ import { type Attachment, attachmentsIn } from "./attachments.ts"
 import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
-/**
- * The text of one configuration, and its tree if the text is JSON. A file with several NetworkAttachmentDefinitions has
- * several sources.
- */
+/** A configuration's text, and its tree if it is JSON. A file of several NetworkAttachmentDefinitions has several. */
 export interface Source {
   /** The file's path, as the user gave it. */
   readonly file: string

@@ -23,10 +23,7 @@ export interface Walk {
   readonly isShared?: boolean
 }
 
-/**
- * Compares an object with the table of its keys. Reports each unknown key, and each value that the plugin's parser
- * rejects.
- */
+/** Compares an object with its table of keys. Reports unknown keys, and values that the plugin's parser rejects. */
 export function checkKeys(walk: Walk, node: Node, fields: Fields, path = ""): void {
   if (node.kind !== "object") return
   checkNames(walk, node, fields, path)

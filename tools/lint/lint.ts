@@ -29,10 +29,7 @@ export interface LintReport {
   readonly sources: readonly Source[]
 }
 
-/**
- * Checks a file, or all files of a directory, including the plugins in directories next to the files. Throws if the
- * path does not exist.
- */
+/** Checks a file or a directory's files, with plugins in directories beside them. Throws if the path is missing. */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()
   const nameOf = namesOfFiles(node?.path ?? [])

@@ -96,10 +96,7 @@ export function readLintNetwork(
   return { source, name, cniVersion, version, entries }
 }
 
-/**
- * Reports a missing name as information. Multus uses the object's name, so the file may be the content of
- * `spec.config`.
- */
+/** Reports a missing name as information: the file may be the content of `spec.config`, which needs none. */
 function noteMissingName(source: Source, tree: ObjectNode, findings: Findings): void {
   const isLoopback = textAt(tree, ["type"]) === "loopback"
   const hint = isLoopback

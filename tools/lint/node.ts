@@ -18,9 +18,7 @@ export interface NodeRoute {
 /** kubeadm's manifest of the API server, whose command line contains the ranges of service addresses. */
 const API_SERVER = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
-/**
- * Returns the ranges of service addresses in the API server's manifest. Returns none on nodes without a control plane.
- */
+/** Returns the service ranges in the API server's manifest. Returns none on nodes without a control plane. */
 export function serviceRangesOf(manifest = API_SERVER): string[] {
   try {
     const found = /--service-cluster-ip-range[= ]["']?([0-9a-fA-F.:/,]+)/.exec(readTextFile(manifest))
@@ -30,10 +28,7 @@ export function serviceRangesOf(manifest = API_SERVER): string[] {
   }
 }
 
-/**
- * Returns the routes of the main table. Skips default routes, and routes to single addresses, such as those to
- * containers.
- */
+/** Returns the main table's routes, except default routes and those to single addresses, such as to containers. */
 export function readNodeRoutes(): NodeRoute[] {
   using route = RouteSocket.open()
   const listed = listRoutes(route, undefined, { table: RT_TABLE_MAIN })
@@ -64,9 +59,7 @@ export function checkNodeRoutes(
   }
 }
 
-/**
- * Returns the node's interfaces toward a network. Returns undefined if containers are part of a network of the node.
- */
+/** Returns the node's interfaces toward a network. Undefined if containers are part of a network of the node. */
 function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
   if (type === "bridge") return [key("bridge") ?? "cni0"]
   return type === "ptp" ? [] : undefined
@@ -157,10 +150,7 @@ export function checkAdvertisedRoutes(ranges: readonly PlacedRange[], findings: 
   }
 }
 
-/**
- * Reports plugins that are not installed, or do not support the network's version. Runs VERSION of each plugin, which
- * changes nothing.
- */
+/** Reports plugins that are missing or do not support the network's version. Runs VERSION, which changes nothing. */
 export async function checkInstalled(
   runtime: Runtime,
   networks: readonly LintNetwork[],

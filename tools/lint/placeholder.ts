@@ -1,9 +1,6 @@
 import type { Node } from "./document.ts"
 
-/**
- * Placeholders in templates, for values to fill in: `${IFACE}`, `$master`, `<iface>`, `__BRIDGE__`, `{{ .Device }}`,
- * `%s`, `@IFACE@`.
- */
+/** Templates' placeholders: `${IFACE}`, `$master`, `<iface>`, `__BRIDGE__`, `{{ .Device }}`, `%s`, `@IFACE@`. */
 const placeholder = /\$\{[^}]+\}|\$\([^)]+\)|^\$[A-Za-z_]\w*$|<[^<>]+>|__\w+?__|\{\{.*\}\}|%[sdvq]|^@\w+@$/
 
 export function isPlaceholder(text: string): boolean {

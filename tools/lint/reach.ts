@@ -58,10 +58,7 @@ function checkSourceRouting({ source, node, known }: Entry, before: readonly Ent
   })
 }
 
-/**
- * Reports portmap with macvlan or ipvlan. The kernel delivers no packets between a host and such interfaces on its
- * link.
- */
+/** Reports portmap with macvlan or ipvlan: no packets pass between a host and such interfaces on its link. */
 function checkPublishedPorts({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "portmap") return
   const maker = before.find((each) => ["macvlan", "ipvlan"].includes(each.known?.name ?? ""))
@@ -72,10 +69,7 @@ function checkPublishedPorts({ source, node, known }: Entry, before: readonly En
   })
 }
 
-/**
- * Reports vlan, which allows only one container: the kernel allows one interface of each VLAN on a master, in all
- * namespaces together.
- */
+/** Reports vlan, which allows only one container: the kernel allows one interface for each VLAN and master. */
 function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   if (known?.name !== "vlan" || isOn(node, ["linkInContainer"])) return
   const message = "each node can have only one container of this network: a master has one interface per VLAN"
@@ -85,10 +79,7 @@ function checkVlan({ source, node, known }: Entry, findings: Findings): void {
   })
 }
 
-/**
- * Returns the severity by the number of nodes. A NetworkAttachmentDefinition is for all nodes, but a file may be for
- * one node.
- */
+/** Returns the severity: a NetworkAttachmentDefinition is for all nodes, but a file may be for one node. */
 function severityOf({ attachment }: Entry["source"]) {
   return attachment === undefined ? "info" : "warning"
 }

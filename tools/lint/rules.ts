@@ -1,7 +1,4 @@
-/**
- * The severity of a finding. "error": an ADD fails or has a wrong result. "warning": an unintended effect is possible.
- * "info": a remark.
- */
+/** "error": an ADD fails or has a wrong result. "warning": an unintended effect is possible. "info": a remark. */
 export type Severity = "error" | "warning" | "info"
 
 /** All rules with the severity of their findings. docs/lint.md has a section for each rule. */

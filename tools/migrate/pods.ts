@@ -23,10 +23,7 @@ export interface MigratingPod extends Owner {
   readonly addresses: readonly string[]
   /** The plugins of the network at ADD, including IPAM plugins. Empty without a cache record. */
   readonly plugins: readonly string[]
-  /**
-   * The version of the specification that the runtime used for ADD and will use for DEL. Undefined without a cache
-   * record.
-   */
+  /** The specification's version that the runtime used for ADD and will use for DEL. Undefined without a record. */
   readonly cniVersion?: string
   /**
    * The suite that created the attachment. Links and rules of this suite name their owner as alias or comment. Those of
@@ -48,9 +45,7 @@ export interface MigratingPod extends Owner {
 /** This suite's tables, by purpose. */
 const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
 
-/**
- * Returns the nf_tables table of a plugin whose rules can also be in iptables. Returns `undefined` for other plugins.
- */
+/** Returns the nf_tables table of a plugin whose rules can also be in iptables. Returns `undefined` for others. */
 export function tableOf(type: string): string | undefined {
   if (type === "portmap") return TABLES.portsBy
   if (type === "firewall") return TABLES.firewall
@@ -128,10 +123,7 @@ function isOurs(one: NodeAttachment): boolean {
   return isMarked || one.link?.alias === mark
 }
 
-/**
- * Returns the version in ADD's result. If a network list has several versions, an older library chooses another version
- * than a newer one.
- */
+/** Returns ADD's version. If a network list has several, an older library chooses another than a newer one. */
 function versionOfAdd({ cached }: NodeAttachment): string | undefined {
   const version = cached?.result && member(cached.result, "cniVersion")
   return typeof version === "string" ? version : undefined

@@ -46,10 +46,7 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   return { removed, remaining: remaining(), failures }
 }
 
-/**
- * Returns a function that reports whether an owner comment names an attachment with a cache record, an interface, or an
- * existing namespace.
- */
+/** Returns a predicate: an owner comment names an attachment with a record, an interface, or a live namespace. */
 function livingOwners(node: Node): (comment: string) => boolean {
   const living = attachmentsOf(node).filter(({ cached, link, isAlive }) => cached || isAlive || link?.kind === "veth")
   const comments = new Set(living.map(ownerComment))

@@ -31,10 +31,7 @@ export interface NodeAttachment extends Owner {
   readonly ports: readonly string[]
   /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
-  /**
-   * Requested ports whose rules forward to another interface of the same container. A port has one destination at a
-   * time.
-   */
+  /** Requested ports that forward to another interface of the container. A port has one destination at a time. */
   readonly standbyPorts?: readonly string[] | undefined
   /** The host's end, or the link inside the container if the host has no end. */
   readonly link?: NodeLink | undefined
@@ -227,10 +224,7 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
   }
 }
 
-/**
- * Returns the link of an attachment, and surplus veth ends as `twins`. If several links name the attachment, the link
- * in the result is used.
- */
+/** Returns an attachment's link, and surplus veth ends as `twins`. Of several, the link in the result is used. */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
   const [only, ...others] = links
   if (only && others.length === 0) return { link: only } // the usual case, without a search through all links
@@ -240,10 +234,7 @@ function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeA
   return { link, twins: twins.length === 0 || link?.kind !== "veth" ? undefined : twins }
 }
 
-/**
- * Returns the path of an attachment's namespace: the recorded one or, if that was unmounted, the path of a process in
- * the namespace.
- */
+/** Returns the namespace's path: the recorded one or, if that was unmounted, that of a process inside. */
 function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, find: FindInhabitant) {
   const isAlive = noted ?? (netns === undefined ? undefined : isNamespace(netns))
   const pid = isAlive === false && link ? find(link) : undefined
@@ -287,10 +278,7 @@ export function isNamespace(path: string): boolean | undefined {
   }
 }
 
-/**
- * Returns the pod in "K8S_POD_NAMESPACE" and "K8S_POD_NAME", which every Kubernetes runtime sets. Podman sets only the
- * name.
- */
+/** Returns the pod in "K8S_POD_NAMESPACE" and "K8S_POD_NAME" of Kubernetes runtimes. Podman sets only the name. */
 function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   const values = new Map(args)
   const name = values.get("K8S_POD_NAME")

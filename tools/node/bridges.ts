@@ -12,10 +12,7 @@ export interface LostBridge {
   readonly end: NodeLink
 }
 
-/**
- * Returns the bridge that an attachment needs and is not connected to. Returns undefined if it is connected, or if it
- * needs no bridge.
- */
+/** Returns the bridge that an attachment lacks. Undefined if it is connected, or if it needs no bridge. */
 export function lostBridge(one: NodeAttachment, node: Pick<Node, "links" | "networks">): LostBridge | undefined {
   const { link: end, isAlive } = one
   if (end === undefined || end.nsid !== undefined || end.kind !== "veth" || isAlive === false) return undefined

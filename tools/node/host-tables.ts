@@ -38,17 +38,11 @@ export interface HostTables {
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
   /** The indexes of bridges that do not accept frames for their own MAC. */
   readonly deafBridges: ReadonlySet<number>
-  /**
-   * Entries of these bridges' forwarding databases that do not age, by bridge index. Lacks bridges whose database is
-   * too long to read.
-   */
+  /** Entries of forwarding databases that do not age, by bridge index. Lacks databases that are too long to read. */
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
   /** The limits of the neighbor tables, which all namespaces share, and whether they were reached. */
   readonly neighbourTables: readonly NeighbourTable[]
-  /**
-   * The number of the host's own neighbor entries that count toward the limit, by family. Permanent entries do not
-   * count.
-   */
+  /** The host's own neighbor entries that count toward the limit, by family. Permanent entries do not count. */
   readonly countedNeighbours: ReadonlyMap<Family, number>
   readonly ipsec: HostIpsec
 }
@@ -82,10 +76,7 @@ export function readHostTables(addresses: readonly Uint8Array[], bridges: readon
   }
 }
 
-/**
- * Returns the number of entries that count toward the kernel's limit. Permanent entries do not: `neigh_alloc` in
- * net/core/neighbour.c.
- */
+/** Returns the number of entries that count toward the limit; permanent ones do not: `neigh_alloc`, neighbour.c. */
 export function countedOf(neighbours: readonly Neighbour[], family: Family): number {
   return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
@@ -104,10 +95,7 @@ function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   return entry === "unknown" || entry?.isLocal === false
 }
 
-/**
- * The maximum number of datagrams to read from one forwarding database. A container can add entries by sending from
- * many MACs.
- */
+/** The maximum number of datagrams from one forwarding database. A container adds entries by sending from many MACs. */
 const DATAGRAMS = 64
 
 function fixedEntriesOf({ index, name }: NodeLink): FixedEntry[] {

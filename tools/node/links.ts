@@ -48,10 +48,7 @@ export interface NodeLink {
   /** The nsid of the peer's namespace. Undefined if the peer is in the link's own namespace. */
   readonly peerNsid?: number
   readonly vlanId?: number
-  /**
-   * The settings of a bridge port: its state (3 is forwarding), isolation, hairpin mode, and other settings of `bridge
-   * link set` by name.
-   */
+  /** A bridge port's state (3 is forwarding), isolation, hairpin mode, and settings of `bridge link set` by name. */
   readonly port?:
     | {
         readonly state: number
@@ -133,10 +130,7 @@ export function readLinks(): NodeLink[] {
   return [...own, ...inside]
 }
 
-/**
- * Describes a link. Computes address texts, counters, the XDP program and port settings on first use, because they are
- * most of the work.
- */
+/** Describes a link. Computes texts, counters, XDP and port settings, most of the work, on first use. */
 function describeLink(link: BriefLink, nsid: number | undefined, addresses: readonly Cidr[] = []): NodeLink {
   const { index, kind, mac, mtu, flags, attributes } = link
   const name = foreign(link.name)
@@ -213,10 +207,7 @@ function countersOf({ attributes: { statistics: payload } }: BriefLink): Counter
   }
 }
 
-/**
- * Reads the routes of the host's main table in both families. Interfaces get their names from `links`. Throws
- * `NetlinkError`.
- */
+/** Reads the host's main table in both families. Interfaces get their names from `links`. Throws `NetlinkError`. */
 export function readRoutes(links: readonly NodeLink[]): NodeRoute[] {
   using host = RouteSocket.open()
   const names = new Map(links.flatMap(({ nsid, index, name }) => (nsid === undefined ? [[Number(index), name]] : [])))

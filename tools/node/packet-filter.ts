@@ -20,9 +20,7 @@ export interface FilterView {
   readonly dormant?: readonly Table[]
 }
 
-/**
- * Reads the whole rule set, like `nft list ruleset`. Returns undefined on a kernel without nf_tables. Throws `EPERM`.
- */
+/** Reads the rule set, like `nft list ruleset`. Undefined on a kernel without nf_tables. Throws `EPERM`. */
 export function readPacketFilter(): FilterView | undefined {
   using filter = PacketFilter.find()
   if (!filter) return undefined
@@ -56,10 +54,7 @@ const DROP = 0
 const ACCEPT = 1
 const GOTO = -4 >>> 0
 
-/**
- * Returns the verdict of a rule. Returns undefined for a rule without a verdict, for `return`, and for an iptables
- * extension as target.
- */
+/** Returns a rule's verdict. Undefined if it has none, for `return`, and for an iptables extension as target. */
 export function verdictOf({
   expressions,
 }: FoundRule): "accept" | "drop" | { jump: string; isGoto: boolean } | undefined {

@@ -20,10 +20,7 @@ export function deleteRulesOf(owner: Owner): void {
   )
 }
 
-/**
- * Deletes the rules that `deleteRulesOf` deletes, for all attachments to a network except the valid ones, like GC.
- * Throws `CniError`.
- */
+/** Deletes, like GC, what `deleteRulesOf` deletes, for a network's attachments except valid ones. Throws `CniError`. */
 export function deleteStaleRules(network: string, valid: readonly Owner[]): void {
   removeRules(
     (hostports) => hostports.gc(network, valid),

@@ -88,10 +88,7 @@ export function describeFilter(filter: Filter): Pick<TrafficFilter, "effect" | "
   return options.police ? [{ effect: "decides", isForAll, by: "police" }] : []
 }
 
-/**
- * Attributes of flower that do not restrict the matched packets: the protocol, flags, and hardware counts;
- * `TCA_FLOWER_*`.
- */
+/** Attributes of flower that restrict no packets: the protocol, flags, and hardware counts; `TCA_FLOWER_*`. */
 const PLAIN_OF_FLOWER: readonly number[] = [8, 22, 86]
 
 function asksNothing({ kind, options, chain }: Filter): boolean {
@@ -102,10 +99,7 @@ function asksNothing({ kind, options, chain }: Filter): boolean {
   return kind === "bpf" && (returnedAlways(options.code) ?? 0) !== 0
 }
 
-/**
- * Returns the value that a classic BPF program always returns, if it consists of one return instruction: struct
- * sock_filter.
- */
+/** Returns the value that a classic BPF program always returns, if it is one instruction: struct sock_filter. */
 function returnedAlways(code: Uint8Array | undefined): number | undefined {
   if (code?.length !== 8 || code[0] !== RETURN) return undefined
   return new DataView(code.buffer, code.byteOffset).getUint32(4, true)

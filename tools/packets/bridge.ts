@@ -7,10 +7,7 @@ import type { Packet } from "./packet.ts"
 import type { Hop } from "./packet-path.ts"
 import { describe, dropped, holderOf, type Trip } from "./trip.ts"
 
-/**
- * Evaluates the path of a packet to another container of the bridge. Its frames pass the packet filter only if
- * br_netfilter is enabled.
- */
+/** Evaluates a packet to another container of the bridge. Only with br_netfilter do frames pass the filter. */
 export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop[] {
   const { way, node } = trip
   const text = formatIp(packet.destination)

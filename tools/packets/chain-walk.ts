@@ -51,10 +51,7 @@ export class ChainWalk {
     this.packet = packet
   }
 
-  /**
-   * Returns the decision of a base chain, including its policy. "perhaps": the chain drops the packet, unless an
-   * earlier rule accepted it.
-   */
+  /** Returns a base chain's decision, with its policy. "perhaps": it drops, unless an earlier rule accepted. */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
     const verdict = end === "end" ? policy : end

@@ -1,7 +1,4 @@
-/**
- * Makes the kernel's random choices. The numbers of the chosen alternatives identify a path, so that it can be
- * repeated.
- */
+/** Makes the kernel's random choices. The numbers of the choices identify a path, so that it can be repeated. */
 export class Choices {
   readonly #wanted: readonly number[]
   readonly taken: { readonly chosen: number; readonly count: number }[] = []
@@ -30,10 +27,7 @@ export class Choices {
   }
 }
 
-/**
- * Evaluates each combination of random choices once, at most `most` of them. Returns the results, and whether they are
- * complete.
- */
+/** Evaluates each combination of choices once, at most `most`. Returns the results, and whether they are complete. */
 export function explore<T>(walk: (choices: Choices) => T, most: number): { found: T[]; isAll: boolean } {
   const found: T[] = []
   let wanted: readonly number[] | undefined = []

@@ -167,10 +167,7 @@ class Run {
     return undefined
   }
 
-  /**
-   * Replaces the packet. If it is unknown whether the rule matches, only values that are the same in both cases stay
-   * known.
-   */
+  /** Replaces the packet. If a match is unknown, only values that are the same in both cases stay known. */
   #change(packet: Packet): void {
     this.packet = this.unknown.length === 0 ? packet : agreeingPacket(this.packet, packet)
   }
@@ -189,10 +186,7 @@ class Run {
     return undefined
   }
 
-  /**
-   * Converts between host and network byte order, in units of `size` bytes. The machine is little-endian, so each unit
-   * is reversed.
-   */
+  /** Converts between host and network byte order, in units of `size` bytes: reverses, as the host is little-endian. */
   #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
     const { value, known, ...rest } = this.#registers.read(sreg, length)
     const swapped = (from: Uint8Array) => from.map((_, at) => from[at - (at % size) + size - 1 - (at % size)] ?? 0)
@@ -206,10 +200,7 @@ class Run {
     return this.#undecided(bits)
   }
 
-  /**
-   * Continues after a comparison of unknown bits. Chooses an outcome for a random value. Otherwise the match is
-   * unknown.
-   */
+  /** Continues after unknown bits. Chooses an outcome for a random value. Otherwise the match is unknown. */
   #undecided({ isRandom, what = "a value" }: Bits): Outcome {
     if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
     return this.#cannotTell(what)
@@ -245,9 +236,7 @@ class Run {
   }
 }
 
-/**
- * Reports whether a comparison holds, by `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Returns undefined if unknown.
- */
+/** Reports whether a comparison holds, by `enum nft_cmp_ops`: eq, neq, lt, lte, gt, gte. Undefined if unknown. */
 function holdsFor(order: ReturnType<typeof compareBits>, op: number): boolean | undefined {
   if (order === undefined) return undefined
   if (order === "unequal") return op === 0 ? false : op === 1 ? true : undefined

@@ -149,10 +149,7 @@ function matchTcp(info: Info, packet: Packet): Answer {
   return ports === true && info.u8(8) !== 0 ? undefined : ports // the match requires a TCP option
 }
 
-/**
- * Compares the ports at the beginning of struct xt_tcp and xt_udp: a range of source ports and a range of destination
- * ports.
- */
+/** Compares the ports at the beginning of struct xt_tcp and xt_udp: ranges of source and destination ports. */
 function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number): Answer {
   const { protocol, destinationPort, sourcePort } = packet
   if (protocol !== wanted) return false
@@ -223,10 +220,7 @@ function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/**
- * Evaluates reverse path filtering: struct xt_rpfilter_info. It matches if the route to the source uses the input
- * interface.
- */
+/** Evaluates reverse path filtering: struct xt_rpfilter_info. Matches if the route to the source uses the input. */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

@@ -80,9 +80,7 @@ function translatedBack(packet: Packet, hook: string): Packet {
   }
 }
 
-/**
- * Returns the base chains of a hook for a packet, in order. Of two with the same priority, the newer chain is first.
- */
+/** Returns a hook's base chains for a packet, in order. Of two with the same priority, the newer one is first. */
 function basesAt(
   { bases }: Pick<FilterQuestions, "bases">,
   hook: string,

@@ -25,10 +25,7 @@ export function whyNotForwarded({ destination, input }: Packet): string | undefi
   return undefined
 }
 
-/**
- * Returns the reason why the kernel refuses to forward a packet. Several reasons have the same errno, which differs
- * between kernels.
- */
+/** Returns why the kernel refuses to forward a packet. Several reasons have one errno, which differs by kernel. */
 export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")

@@ -14,10 +14,7 @@ export function fromPort(trip: Trip, packet: Packet, port: string, bridge: strin
   return passFrame(trip, "prerouting", frame) && passFrame(trip, "input", frame)
 }
 
-/**
- * Evaluates a frame from the host to a container's bridge port. Returns false if it is dropped, and true without a
- * port.
- */
+/** Evaluates a frame from the host to a container's bridge port. False if dropped, true without a port. */
 export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment): boolean {
   const bridge = trip.node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end === undefined || bridge === undefined) return true
@@ -27,9 +24,7 @@ export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment
   return passDevice(trip, "egress", end.name, packet)
 }
 
-/**
- * Reports whether the settings of a port let a frame pass into the bridge and to another port, or out of the bridge.
- */
+/** Reports whether a port's settings let a frame pass into the bridge and to another port, or out of the bridge. */
 function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: string): boolean {
   const portOf = (each: string) => node.links.find(({ nsid, name }) => nsid === undefined && name === each)?.port
   const port = portOf(name)
@@ -85,10 +80,7 @@ export interface Crossing {
   readonly to: string
 }
 
-/**
- * Evaluates a frame from one port of a bridge to another. Returns the packet after all rules, or undefined if it is
- * dropped.
- */
+/** Evaluates a frame from one port of a bridge to another. Returns the changed packet, or undefined if dropped. */
 export function acrossBridge(trip: Trip, packet: Packet, { bridge, from, to }: Crossing): Packet | undefined {
   const { way } = trip
   const frame = { ...packet, input: from, bridge: bridge.name }
@@ -116,10 +108,7 @@ export function settingOf({ destination }: Packet): string {
   return familyOf(destination) === AF_INET ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables"
 }
 
-/**
- * Reports whether frames between ports of a bridge pass the rules for routed packets, by the setting for all bridges or
- * for this bridge.
- */
+/** Reports whether frames between ports pass the rules for routed packets, by the global or this bridge's setting. */
 export function filtersFrames({ kernel }: Trip, packet: Packet, { name }: Pick<NodeLink, "name">): boolean {
   if (sysctl(`net/bridge/${settingOf(packet)}`) === "1") return true
   const { data } = kernel.link(name)?.attributes.linkInfo ?? {}

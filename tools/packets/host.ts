@@ -48,9 +48,7 @@ export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   return isLocal ? toHost(trip, packet) : forward(trip, packet, route)
 }
 
-/**
- * Returns the kernel's route for a packet. If several next hops have interfaces that are up, it chooses one at random.
- */
+/** Returns the kernel's route for a packet. Of several next hops with interfaces up, it chooses one at random. */
 function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | RouteRefusal {
   const { kernel, node, rules } = trip
   const { destination: dst, source: src, protocol, destinationPort } = packet
@@ -135,10 +133,7 @@ function forward(trip: Trip, packet: Packet, route: ListedRoute | RouteRefusal):
   return send(trip, packet, route, `forwarded from "${packet.input}"`)
 }
 
-/**
- * Evaluates a packet after its route is known: forward rules unless the host sent it, postrouting rules, and the output
- * interface.
- */
+/** Evaluates a routed packet: forward rules unless the host sent it, postrouting rules, and the interface. */
 function send(trip: Trip, packet: Packet, route: ListedRoute, how: string): Hop[] {
   const { way, kernel } = trip
   const output = (route.index === undefined ? undefined : kernel.link(route.index)?.name) ?? "?"

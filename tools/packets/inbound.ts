@@ -19,10 +19,7 @@ export interface Inbound {
   readonly input?: string | undefined
 }
 
-/**
- * Evaluates the first packet of a connection from another host to this host or a published port, and the answer.
- * Changes nothing.
- */
+/** Evaluates another host's first packet to this host or a published port, and the answer. Changes nothing. */
 export function walkInbound(state: NodeState, inbound: Inbound): Walk {
   return walkEach(state, (trip) => fromOutside(trip, inbound))
 }

@@ -77,10 +77,7 @@ export class PacketPath {
   }
 }
 
-/**
- * Joins several paths into one list: the common steps once, then the different steps of each path with its number.
- * Drops duplicate paths.
- */
+/** Joins paths into one list: common steps once, then each path's own steps with its number. Drops duplicates. */
 export function joinPaths(all: readonly (readonly Hop[])[]): Hop[] {
   const ways = [...new Map(all.map((hops) => [JSON.stringify(hops), hops])).values()]
   const [first = [], ...others] = ways

@@ -12,10 +12,7 @@ export interface Destination {
   readonly protocol: "tcp" | "udp" | "icmp"
 }
 
-/**
- * The first packet of a connection, or its answer, at one hook. Rules do not change this object but create changed
- * copies.
- */
+/** A connection's first packet, or its answer, at one hook. Rules create changed copies of this object. */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array
@@ -23,10 +20,7 @@ export interface Packet {
   readonly protocol: number
   /** The destination port. 0 for ICMP, and for an answer, whose destination port is unknown. */
   readonly destinationPort: number
-  /**
-   * The source port of an answer; 0 for ICMP. Undefined for the first packet of a connection, because the client
-   * chooses the port.
-   */
+  /** The source port of an answer; 0 for ICMP. Undefined for the first packet: the client chooses the port. */
   readonly sourcePort?: number
   readonly input: string
   readonly output: string
@@ -240,10 +234,7 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   return unknownBits(`ct key ${key}`)
 }
 
-/**
- * The first port that clients use: `net.ipv4.ip_local_port_range`, RFC 6335. The destination port of an answer is not
- * below it.
- */
+/** The first port of clients: `net.ipv4.ip_local_port_range`, RFC 6335. An answer's destination is not below it. */
 export const CLIENT_PORTS = 0x8000
 const TCP_FLAGS = 13
 

@@ -46,10 +46,7 @@ export class Registers {
   }
 }
 
-/**
- * Returns the offset of a register. Registers 1 to 4 have 16 bytes each, and 8 to 23 are the same bytes as words; `enum
- * nft_registers`.
- */
+/** Returns a register's offset: 1 to 4 have 16 bytes each, 8 to 23 are the same bytes as words; `nft_registers`. */
 function offsetOf(register: number): number {
   return register < 8 ? 16 * register - 16 : 4 * (register - 8)
 }

@@ -80,10 +80,7 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
   return result.verdict !== "drop" && (hook === "ingress" || passTrafficControl(trip, hook, device, packet))
 }
 
-/**
- * Evaluates the rules at a hook of family bridge for a frame. ARP is not evaluated there. Tables of this suite only
- * match MACs.
- */
+/** Evaluates rules at a hook of family bridge for a frame that is not ARP. This suite's tables only match MACs. */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
   const isAsked = ({ table, type, hook: at }: BaseChain) =>
     table.family === "bridge" && type === "filter" && at === hook && !OURS.test(table.name)
@@ -143,9 +140,7 @@ export function insideRules(inside: Inside, filter: FilterView, choices: Choices
   return { bases, rulesOf: (chain) => (isRead(chain) ? rulesOf(chain) : undefined), kernel, choices }
 }
 
-/**
- * Reports the traffic control filters, and at egress the qdisc, of an interface. Returns false if they drop the packet.
- */
+/** Reports an interface's traffic control filters, at egress also the qdisc. False if they drop the packet. */
 function passTrafficControl(
   { way, node, kernel }: Trip,
   hook: "ingress" | "egress",

@@ -197,10 +197,7 @@ function readNetwork(config: Uint8Array): Network {
   return { ...list, disableCheck: false, disableGC: false, bytes: config, warnings: [] }
 }
 
-/**
- * Returns a function that returns the result and the plugins of an ADD. It parses each network once. It throws for
- * unreadable content.
- */
+/** Returns a parser of ADD's result and plugins. It parses each network once, and throws for unreadable content. */
 function chainReader(): (one: CachedAttachment) => { result: Result; chain: ChainMember[] } {
   const networks = new Map<Uint8Array, { cniVersion: string; members: ReturnType<typeof membersOf> }>()
   return ({ config, capabilityArgs, result }) => {

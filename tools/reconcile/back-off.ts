@@ -1,20 +1,11 @@
-/**
- * A pause of `QUIET_MS` ends a burst of losses, and starts a check. The check starts at the latest `BURST_MS` after the
- * first loss.
- */
+/** A check starts after a pause of `QUIET_MS` without losses, at the latest `BURST_MS` after the first loss. */
 const [QUIET_MS, BURST_MS] = [20, 200]
 /** The longest pause between two checks for the same reason. */
 const LONGEST_PAUSE_MS = 30_000
-/**
- * The time without a check for a reason, in milliseconds, after which the next check for that reason has no extra
- * pause.
- */
+/** After this time without a check for a reason, in milliseconds, its next check has no extra pause. */
 const CALM_MS = 60_000
 
-/**
- * Schedules checks: soon after a loss, and with growing pauses if losses for the same reason continue. Continues
- * forever.
- */
+/** Schedules checks soon after a loss, with growing pauses if losses for one reason continue. Never gives up. */
 export class BackOff {
   /** The times of losses since the last check, by reason. */
   readonly #pending = new Map<string, { readonly since: number; last: number }>()
@@ -28,9 +19,7 @@ export class BackOff {
     else this.#pending.set(reason, { since: now, last: now })
   }
 
-  /**
-   * Returns the time of the next check, its reason, and the time of the first loss. Returns undefined without a loss.
-   */
+  /** Returns the next check's time and reason, and the first loss's time. Returns undefined without a loss. */
   next(): { readonly reason: string; readonly at: number; readonly since: number } | undefined {
     const dues = [...this.#pending].map(([reason, { since, last }]) => {
       const burst = Math.min(last + QUIET_MS, since + BURST_MS)

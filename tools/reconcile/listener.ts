@@ -14,10 +14,7 @@ import { RuleWatch } from "./rule-watch.ts"
 const AGAIN_MS = 3000
 /** The longest pause before the check that follows a failed one. */
 const LONGEST_PAUSE_MS = 30_000
-/**
- * The pause after a system call that failed, in milliseconds, and the number of consecutive failures that ends the
- * listener.
- */
+/** The pause after a failed system call, in ms, and the number of consecutive failures that ends the listener. */
 const [REFUSED_MS, REFUSALS] = [100, 20]
 
 export interface ListenerOptions {
@@ -68,10 +65,7 @@ class Listener implements Disposable {
     this.#tally.remove()
   }
 
-  /**
-   * Runs all steps, even if a previous one failed. Throws after too many consecutive failures, because a new process
-   * may succeed.
-   */
+  /** Runs all steps, even after a failure. Throws after too many consecutive ones: a new process may succeed. */
   #attempt(steps: readonly (() => void)[]): void {
     let reason: string | undefined
     for (const step of steps) {

@@ -75,10 +75,7 @@ function isOfSuite(type: string, { path }: PluginRuns): boolean {
   }
 }
 
-/**
- * Runs a plugin to restore objects of these attachments. Returns undefined for an executable of another suite. Never
- * throws.
- */
+/** Runs a plugin to restore these attachments' objects. Undefined for another suite's executable. Never throws. */
 function restore(
   type: string,
   chains: readonly CachedChain[],

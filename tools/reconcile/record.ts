@@ -20,10 +20,7 @@ const DIRECTORY = "/run/cni"
 const LOCK = `${DIRECTORY}/reconcile.lock`
 const RECORD = `${DIRECTORY}/reconcile.json`
 const DRAFT = `${RECORD}.tmp`
-/**
- * The timeout for the lock in milliseconds. Other processes hold it briefly to test it, and a busy machine may delay
- * them.
- */
+/** The timeout for the lock in milliseconds. Other processes hold it briefly, but a busy machine delays them. */
 const PATIENCE_MS = 5000
 /** The maximum number of losses in the record. */
 const NAMED = 100
@@ -63,10 +60,7 @@ export function isListening(): boolean {
   return lock !== undefined && !tryLockShared(lock.fd)
 }
 
-/**
- * Returns the record of the running listener. Returns undefined if no listener runs, or if the record is unreadable.
- * Never throws.
- */
+/** Returns the running listener's record. Undefined without a listener or if unreadable. Never throws. */
 export function findListenerRecord(): ListenerRecord | undefined {
   try {
     if (findExposure(DIRECTORY) !== undefined || !isListening()) return undefined

@@ -3,10 +3,7 @@ import { SOL_SOCKET, setSocketOption, unlessErrno } from "../../pkg/libc/mod.ts"
 import { attrs, type Message, NETLINK_NETFILTER, NetlinkSocket, text, u32be } from "../../pkg/netlink/mod.ts"
 import { describedPlugins } from "../../suite/plugins.ts"
 
-/**
- * `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. `NEWGEN` is the last message of a
- * transaction.
- */
+/** `NFT_MSG_*` with the subsystem's number, <linux/netfilter/nf_tables.h>. `NEWGEN` ends a transaction. */
 const [NEWTABLE, DELTABLE, DELCHAIN, DELRULE, NEWGEN] = [0xa00, 0xa02, 0xa05, 0xa08, 0xa0f]
 /** The deletions above, `NFT_MSG_DELSET` and `NFT_MSG_DELSETELEM`. */
 const DELETIONS = new Set([DELTABLE, DELCHAIN, DELRULE, 0xa0b, 0xa0e])
@@ -40,10 +37,7 @@ export interface RuleNews {
   readonly isOverrun: boolean
 }
 
-/**
- * Receives the kernel's notifications about this suite's tables in the thread's namespace, and about its chains in
- * tables of iptables.
- */
+/** Receives notifications about this suite's tables in the thread's namespace, and its chains in iptables' tables. */
 export class RuleWatch implements Disposable {
   readonly #socket = new NetlinkSocket(NETLINK_NETFILTER, NFTABLES_GROUP)
   /** The names of this suite's programs. Their deletions, by DEL or GC, are not losses. */

@@ -68,10 +68,7 @@ export function connectionError(fd: Fd, address: Uint8Array): number {
   return errno === 0 || errno === errnoNumber("EISCONN") ? 0 : errnoNumber("ENOTCONN")
 }
 
-/**
- * Reports whether the connection attempt continues after this error: the socket is non-blocking, or a signal
- * interrupted the call.
- */
+/** Reports whether the attempt continues after this error: a non-blocking socket, or a signal interrupted the call. */
 export function isPending(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }

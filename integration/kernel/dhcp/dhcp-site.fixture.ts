@@ -1,6 +1,4 @@
-/**
- * Runs the leases of the dhcp plugin on a real link, in this process. The test sets the time and acts as the server.
- */
+/** Runs the dhcp plugin's leases on a real link, in this process. The test sets the time and acts as the server. */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -40,10 +38,7 @@ class Caller {
   refuse = (reason: string) => void this.answers.push(reason)
 }
 
-/**
- * A container whose `eth0` is down, a DHCP server at the peer of `eth0` on the host, and the leases of a newly started
- * daemon.
- */
+/** A container with `eth0` down, a DHCP server at its peer on the host, and the leases of a new daemon. */
 export class DhcpSite implements Disposable {
   readonly pod: ContainerNamespace
   readonly directory = mkdtempSync(join(tmpdir(), "dhcp-site-"))
@@ -113,9 +108,7 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /**
-   * Returns the client's next DHCPv4 message. Throws if it has another type. Also handles the client's other events.
-   */
+  /** Returns the client's next DHCPv4 message. Throws for another type. Also handles the client's other events. */
   hear(type: string): Sent {
     const sent = readSent(this.hearFrame(isDhcp4))
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)

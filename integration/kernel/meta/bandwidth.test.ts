@@ -1,7 +1,4 @@
-/**
- * Tests the qdiscs and filters that the bandwidth plugin creates and deletes. The plugin runs in this process; `tc` and
- * `ip` show the results.
- */
+/** Tests the qdiscs and filters that the bandwidth plugin, in this process, creates and deletes, with `tc` and `ip`. */
 import { describe, expect } from "bun:test"
 import { bandwidth } from "../../../meta/bandwidth/main.ts"
 import { testWith } from "../../lab/mod.ts"

@@ -9,9 +9,7 @@ useHost()
 
 const add = (...specs: Firewalled[]) => done("ADD", ...specs)
 const ruleset = async () => (await host.exec("nft", ["list", "ruleset"])).stdout
-/**
- * Returns the plugin's nf_tables rules, without the tables of iptables, which other tests check with `iptables-save`.
- */
+/** Returns the plugin's nf_tables rules, without iptables' tables, which other tests check with `iptables-save`. */
 const ownTables = async () =>
   (await ruleset())
     .split(/^(?=table )/m)

@@ -3,10 +3,7 @@ import { firewall } from "../../../meta/firewall/main.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace } from "../../lab/mod.ts"
 import { type Answer, callPlugin, type ProcessCall } from "../in-process.ts"
 
-/**
- * An attachment. Number 2 is container "c2" with port "veth2" and addresses 10.1.0.2 and fd00:1::2, on bridge "br1" of
- * network "net1".
- */
+/** An attachment. Number 2 is "c2" with port "veth2", 10.1.0.2 and fd00:1::2, on bridge "br1" of network "net1". */
 export interface Firewalled {
   number: number
   policy?: "open" | "same-bridge" | "isolated" | undefined

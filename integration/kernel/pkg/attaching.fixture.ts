@@ -8,10 +8,7 @@ import type * as testers from "./tester.ts"
 
 type Attaching = typeof libc & typeof calls & typeof testers & typeof attachment
 
-/**
- * Runs `body` like `runOnHost`. `body` also gets the scaffold of interface plugins, a minimal plugin, and functions
- * that make calls.
- */
+/** Runs `body` like `runOnHost`, also with the scaffold of interface plugins, a minimal plugin, and calls. */
 export function runAttaching<T, Given extends object = object>(
   host: HostNamespace,
   pod: ContainerNamespace,

@@ -1,7 +1,4 @@
-/**
- * Tests the comparisons of the scaffold's CHECK, and the objects that DEL and GC find by the name of their owner, on a
- * real kernel.
- */
+/** Tests the scaffold's CHECK, and the objects that DEL and GC find by their owner's name, on a real kernel. */
 import { beforeAll, expect, test } from "bun:test"
 import { linkNames, testWith } from "../../lab/mod.ts"
 import { host, onHost, useHost } from "./attaching.fixture.ts"

@@ -1,7 +1,4 @@
-/**
- * Tests the verbs of `pkg/attachment` with a minimal plugin on a real kernel. `ip`, `nft` and the calls of the IPAM
- * plugin show the results.
- */
+/** Tests the verbs of `pkg/attachment` with a minimal plugin, on a real kernel; `ip` and `nft` show the results. */
 import { expect, test } from "bun:test"
 import type { Result } from "../../../pkg/types/mod.ts"
 import { linkNames, testWith } from "../../lab/mod.ts"

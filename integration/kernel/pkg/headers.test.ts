@@ -50,10 +50,7 @@ type Fields = Readonly<Record<string, readonly [type: number, codec: unknown]>>
 const inside = (table: { fields: Fields }, name: string): { fields: Fields } =>
   table.fields[name]?.[1] as { fields: Fields }
 
-/**
- * Tables of attributes: the prefix of the kernel's names, the table, and the kernel's names in the order of its
- * properties.
- */
+/** Tables of attributes: the prefix of the kernel's names, the table, and the names in the order of its properties. */
 const attributes: readonly (readonly [prefix: string, table: { fields: Fields }, names: string])[] = [
   [
     "IFLA",

@@ -1,7 +1,4 @@
-/**
- * Tests routes, tables, waits and settings of `pkg/ip` and `pkg/sysctl` on a real kernel; `ip` and /proc/sys show the
- * results.
- */
+/** Tests routes, waits and settings of `pkg/ip` and `pkg/sysctl` on a real kernel; `ip` and /proc/sys show results. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, HostNamespace } from "../../lab/mod.ts"
 import { runOnHost } from "./rooms.ts"

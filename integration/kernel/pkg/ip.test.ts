@@ -1,6 +1,4 @@
-/**
- * Tests the interface that `pkg/ip` configures in a container on a real kernel; `ip` and /proc/sys show the results.
- */
+/** Tests the interface that `pkg/ip` configures in a container on a real kernel; `ip` and /proc/sys show results. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as types from "../../../pkg/types/mod.ts"
 import { type ContainerNamespace, HostNamespace, type Namespace } from "../../lab/mod.ts"

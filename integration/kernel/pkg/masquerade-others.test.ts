@@ -1,7 +1,4 @@
-/**
- * Tests the masquerading rules that the Go plugins left in nf_tables, and hosts that cannot masquerade, on a real
- * kernel.
- */
+/** Tests the masquerading rules of the Go plugins in nf_tables, and hosts that cannot masquerade, on a real kernel. */
 import { afterAll, beforeAll, expect } from "bun:test"
 import { createHash } from "node:crypto"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"

@@ -1,7 +1,4 @@
-/**
- * Tests masquerading with either packet filter, and the rules that the Go plugins left, on a real kernel; `nft` and
- * `iptables-save` show the results.
- */
+/** Tests masquerading with either packet filter, and the Go plugins' rules, with `nft` and `iptables-save`. */
 import { afterAll, beforeAll, expect } from "bun:test"
 import type * as masquerade from "../../../pkg/masquerade/mod.ts"
 import type * as nftables from "../../../pkg/nftables/mod.ts"
@@ -19,10 +16,7 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = Kit & typeof masquerade & typeof nftables & typeof undo
 
-/**
- * Empties nf_tables, makes this program the host's `iptables`, and runs `body` there. Leaves the host unchanged if
- * `iptables` is undefined.
- */
+/** Empties nf_tables and runs `body` on the host with this `iptables`. If undefined, leaves the host unchanged. */
 async function onHost<T, Given extends object = object>(
   iptables: IptablesKind | undefined,
   body: (kit: Room & Given) => T,

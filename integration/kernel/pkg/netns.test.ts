@@ -4,10 +4,7 @@ import { HostNamespace, mustRun } from "../../lab/mod.ts"
 
 const door = join(import.meta.dir, "../../../pkg/netns/mod.ts")
 
-/**
- * Runs a program that enters a namespace, and returns the namespaces that it saw. `report` is a line of JavaScript that
- * runs inside.
- */
+/** Enters a namespace in a new program, and returns the namespaces that it saw. `report` runs inside: JavaScript. */
 async function inside(path: string, report: string): Promise<{ before: string; within: string; after: string }> {
   const script = `
     const { Netns } = await import(${JSON.stringify(door)})

@@ -1,7 +1,4 @@
-/**
- * Tests `pkg/nftables` and masquerading with it on a real kernel, in new namespaces; `nft` and real traffic show the
- * results.
- */
+/** Tests `pkg/nftables` and its masquerading on a real kernel, in new namespaces, with `nft` and real traffic. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import {

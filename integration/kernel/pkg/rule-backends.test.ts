@@ -1,7 +1,4 @@
-/**
- * Runs the same cases for each backend of each feature that adds rules to a packet filter; `nft` and `iptables-save`
- * show the results.
- */
+/** Runs the same cases for each backend of each feature with rules; `nft` and `iptables-save` show the results. */
 import { afterAll, beforeAll, describe, expect } from "bun:test"
 import { join } from "node:path"
 import { chooseIptables, HostNamespace, type IptablesKind, programEnv, testWith } from "../../lab/mod.ts"
@@ -58,9 +55,7 @@ interface Row {
   readonly name: FeatureName
   readonly backend: "nftables" | "iptables"
   readonly table: string
-  /**
-   * Parts of messages: the request of ADD for attachment 1, the request of STATUS, and the requirement on the kernel.
-   */
+  /** Parts of messages: the request of ADD for attachment 1, the request of STATUS, the requirement on the kernel. */
   readonly does: string
   readonly serves: string
   readonly needs: string

@@ -14,10 +14,7 @@ import { ownerComment } from "../../../pkg/types/mod.ts"
 /** A configuration with an IPAM plugin and the kernel's defaults. */
 export const plainConfig: AttachmentConfig = { mtu: undefined, ipam: "static", dns: undefined }
 
-/**
- * Returns a minimal plugin for the scaffold. Its interface is a veth, or a macvlan with parent "up0" if the hooks
- * request it.
- */
+/** Returns a minimal plugin for the scaffold. Its interface is a veth, or a macvlan on "up0" if the hooks say so. */
 export function tester(
   said: string[],
   hooks: Partial<InterfacePlugin<AttachmentConfig>> = {},

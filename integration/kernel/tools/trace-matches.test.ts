@@ -1,7 +1,4 @@
-/**
- * Compares how `cni trace` matches rules with the kernel: the test sends a packet, and the counters of the rules show
- * which rules matched it.
- */
+/** Compares how `cni trace` and the kernel match rules: by the rules' counters after the test sent a packet. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Netns } from "../../../pkg/netns/mod.ts"
 import { parseIp } from "../../../pkg/types/mod.ts"

@@ -9,15 +9,11 @@ import { clusterDns } from "./cluster-dns.ts"
 import { ClusterNode } from "./cluster-node.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
-/**
- * The time limit of a step in milliseconds, before `scaleTimeout`. A step takes less than a minute on an idle machine.
- */
+/** The time limit of a step in ms, before `scaleTimeout`. A step takes less than a minute on an idle machine. */
 const stepMs = 300_000
 const timeout = `--timeout=${stepMs / 1000}s`
 
-/**
- * The address ranges of pods, as in deploy/kubernetes, and of services, and the router of the nodes, for each family.
- */
+/** For each family: the ranges of pods, as in deploy/kubernetes, and of services, and the nodes' router. */
 const families = [
   { pods: "10.244.0.0/16", services: "10.96.0.0/16", router: "10.99.0.254", length: 24 },
   { pods: "fd00:10:244::/48", services: "fd00:96::/112", router: "fd00:99::254", length: 64 },

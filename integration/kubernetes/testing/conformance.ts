@@ -39,10 +39,7 @@ import { writeSection } from "./results.ts"
 const logs = join(import.meta.dir, "../../../dist/conformance")
 const conformance = String.raw`\[sig-network\].*\[Conformance\]`
 const dualStack = String.raw`\[sig-network\].*\[Feature:IPv6DualStack\]`
-/**
- * A pattern of tests that cannot run: the cluster has no controller of load balancers, and this kernel may have no
- * SCTP.
- */
+/** Tests that cannot run: the cluster has no controller of load balancers, and this kernel may have no SCTP. */
 const skipped = "[Ll]oad ?[Bb]alancer|SCTP"
 
 const proxyModes = ["iptables", "nftables"] as const
@@ -133,10 +130,7 @@ ${rows.join("\n")}
 ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on all nodes:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
-/**
- * Builds missing programs, then runs this command again in its own namespaces, which have no access to a module proxy.
- * Returns its exit code.
- */
+/** Builds missing programs, then runs itself in own namespaces, without a module proxy. Returns its exit code. */
 async function runApart(): Promise<number> {
   const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
   if (values.ping && missing.length > 0) {

@@ -13,9 +13,7 @@ const flush = `
 const directory = "/opt/cni/bin"
 const install = [`${directory}/cni`, "install", "--adopt", "--bin-dir=/host/bin", "--tool-dir=/host/bin"]
 
-/**
- * The attacks, each of which hits all nodes at once while tests run. An attack returns the number of affected nodes.
- */
+/** Attacks, each on all nodes at once while tests run. An attack returns the number of affected nodes. */
 const attacks: Readonly<Record<string, (cluster: Cluster) => Promise<number>>> = {
   async "the DaemonSet rolled to another build, or back, node by node"(cluster) {
     const { nodes } = cluster

@@ -8,10 +8,7 @@ import { stageFiles } from "../../../scripts/release/stage.ts"
 import { mustRun } from "../../lab/mod.ts"
 import { laterVersion, markedWith } from "../../release/sample.ts"
 
-/**
- * The published names of images that the tests' pods request. Runtimes do not ask a registry for an image that they
- * already have.
- */
+/** The published names of images that the tests' pods request. Runtimes ask no registry for an image they have. */
 export const pauseImage = "registry.k8s.io/pause:3.10.1"
 export const dnsImage = "registry.k8s.io/coredns/coredns:v1.12.4"
 const testImages = ["agnhost:2.56", "jessie-dnsutils:1.7", "busybox:1.37.0-1"].map(

@@ -4,9 +4,7 @@ import type { ClusterNode } from "./cluster-node.ts"
 import { idlePods, type Pod, pingPods, readPods } from "./pods.ts"
 
 const limitMs = 600_000
-/**
- * The number of pods on a node with a range of 16 addresses. Three of these are the network, the gateway and broadcast.
- */
+/** The number of pods in a range of 16 addresses, three of which are the network, the gateway and broadcast. */
 const podsOfRange = 13
 const outageMs = 120_000
 

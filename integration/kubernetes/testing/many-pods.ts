@@ -38,10 +38,7 @@ const list = `
 /** A script that prints the numbers of network namespaces and of pods' processes on a node. */
 const count = "ls /run/netns | wc -l; pgrep -xc agnhost"
 
-/**
- * A script that prints CPU time in ticks: of containerd's children that have ended, and of the processes of the
- * DaemonSet.
- */
+/** Prints CPU time in ticks: of containerd's children that have ended, and of the DaemonSet's processes. */
 const measure = `
   awk '{ print $16 + $17 }' /proc/$(pgrep -ox containerd)/stat
   for pid in $(pgrep -x 'cni|cni-agent'); do awk '{ print $14 + $15 + $16 + $17 }' /proc/$pid/stat; done |
@@ -97,9 +94,7 @@ export async function runManyPods(cluster: Cluster, { title, hostNetwork = false
   return `| ${title} | ${ready} | ${gone} | ${spent} | ${left.length} |`
 }
 
-/**
- * Installs the Go plugins and static routes instead of deploy/kubernetes. `ranges` contains the ranges of each node.
- */
+/** Installs the Go plugins and static routes in place of deploy/kubernetes. `ranges` has each node's ranges. */
 async function installGoPlugins({ nodes }: Cluster, ranges: Ranges): Promise<void> {
   const { plugins, cniVersions: _, ...list } = JSON.parse(await readConflist())
   const [{ ipMasqBeyond: __, ...bridge }, ...others] = plugins

@@ -29,9 +29,7 @@ export function idlePods(name: string, count?: Count): object {
   }
 }
 
-/**
- * A script that prints the addresses in each namespace that a runtime created. A namespace may be deleted at any time.
- */
+/** A script that prints the addresses in each namespace of a runtime. A namespace may be deleted at any time. */
 const list = `
   for path in /run/netns/*; do
     addresses=$(nsenter --net="$path" ip -o address show dev eth0 scope global 2>/dev/null) || continue

@@ -52,10 +52,7 @@ export interface EchoQuestion {
   readonly message?: string
 }
 
-/**
- * Sends a message from a namespace and returns the server's answer. Throws `ProgramError` if the connection fails or no
- * answer arrives.
- */
+/** Sends a message from a namespace, and returns the answer. Throws `ProgramError` without a connection or answer. */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
   const { stdout } = await from.exec(process.execPath, clientArgs(question, scaleTimeout(waitLimitMs)))
   return JSON.parse(stdout) as EchoReply

@@ -11,9 +11,7 @@ import type { EchoReply } from "./server.ts"
 
 const INTERVAL_MS = 20
 
-/**
- * An endless UDP flow whose answers name the server that sent them. All datagrams have the same addresses and ports.
- */
+/** An endless UDP flow whose answers name the server that sent them. All datagrams use the same addresses and ports. */
 export class UdpFlow implements AsyncDisposable {
   readonly #answers: string[] = []
   readonly #stop: () => Promise<void>

@@ -99,10 +99,7 @@ const sysctls = [
   ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
 ]
 
-/**
- * A script that runs grep(1), and runs it again if it fails: the kernel may delete a link's directory while grep reads
- * it.
- */
+/** Runs grep(1), and again if it fails: the kernel may delete a link's directory while grep reads it. */
 const grepAgain =
   'for _ in 1 2 3 4 5; do text=$(grep "$@") && break; done; status=$?; printf "%s\\n" "$text"; exit $status'
 
@@ -124,10 +121,7 @@ const sysctlSource: Source = {
       .sort(),
 }
 
-/**
- * Links, addresses, routes of all tables, rules, bridge VLANs and queueing disciplines, as `ip`, `bridge` and `tc`
- * print them, and sysctls.
- */
+/** Links, addresses, routes of all tables, rules, bridge VLANs and qdiscs, by `ip`, `bridge`, `tc`, and sysctls. */
 export const networkSources: Readonly<Record<string, Source>> = {
   links,
   addresses,

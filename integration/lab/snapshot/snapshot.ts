@@ -36,10 +36,7 @@ const DELETIONS = "/run/cni/deletions"
 /** The separator between the outputs of two programs. */
 const mark = "\u0001\n"
 
-/**
- * Returns the sections of all sources. One shell runs all programs, because entering the namespace takes as long as a
- * program.
- */
+/** Returns the sections of all sources. One shell runs all programs: entering a namespace is slow. */
 async function sourceSections(namespace: Namespace): Promise<(readonly [string, string[]])[]> {
   const present = Object.entries(sources).filter(
     ([, { command, optional }]) => !optional || Bun.which(command[0] ?? ""),

@@ -1,7 +1,4 @@
-/**
- * One kind of state of a namespace: the command that prints it, and a function that makes comparable lines of the
- * output.
- */
+/** One kind of state of a namespace: the command that prints it, and a function that makes lines to compare. */
 export interface Source {
   readonly command: readonly string[]
   /** Whether the program may be missing on this machine. Then the snapshot omits this section. */
