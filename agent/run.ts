@@ -48,20 +48,14 @@ const REST_MAX_MS = 400
 const CHECK_MS = 60_000
 /** Routes are checked every so many intervals: the kernel reports most removals, and 10,000 routes take 0.5 s. */
 const ROUTES_EVERY = 30
-/**
- * The interval in milliseconds at which the file is checked while containers have addresses of a former range. The end
- * of a reservation causes no event.
- */
+/** The interval in ms while containers have addresses of a former range, whose release causes no event. */
 const FORMER_MS = 1_000
 /** The maximum wait for this node's own Node before the agent lists all Nodes, in milliseconds. */
 const OWN_MS = 2_000
 /** The time between a plan and the collection of its garbage, in milliseconds. */
 const COLLECT_MS = 2_000
 
-/**
- * Maintains ranges and routes of this node until `signal` is aborted. Files and routes then stay. Throws if another
- * process uses the socket or the port.
- */
+/** Maintains ranges and routes until `signal` aborts; they then stay. Throws if the socket or port is in use. */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   await using stack = new AsyncDisposableStack()
   const agent = new Agent(options)

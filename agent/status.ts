@@ -27,10 +27,7 @@ export interface NetworkStatus {
   readonly strays: readonly Stray[]
 }
 
-/**
- * Returns the status of the agent that listens on a socket, like `curl --unix-socket PATH http://agent/status`. Throws
- * the reason if it does not answer.
- */
+/** Returns an agent's status, like `curl --unix-socket PATH http://agent/status`. Throws without an answer. */
 export async function askAgent(socket: string): Promise<Status> {
   let response: Response
   try {

@@ -102,10 +102,7 @@ function isHelpFlag(word: string): boolean {
   return word === "--help" || word === "-h"
 }
 
-/**
- * Splits a command line into the command's name, which may have several words such as "ipam ls", and the other words.
- * The name is "" if no command matches.
- */
+/** Splits off the command's name, which may have several words ("ipam ls"), or is "" if no command matches. */
 function nameFirst(tool: Tool, args: readonly string[]): [string, ...string[]] {
   const [first = ""] = args
   if (first === "--version") return ["version", ...args.slice(1)]

@@ -106,10 +106,7 @@ export function findDecided({ ready }: Layout): Change | undefined {
   return { kind, steps: parsed, manifest: () => readManifest(`${ready}/manifest.json`) }
 }
 
-/**
- * Carries out a change, some steps of which may be done already. With `isLater`, skips files that other programs have
- * changed since the commit.
- */
+/** Carries out a change, or the rest of it. With `isLater`, skips files that other programs have changed since. */
 function carryOut(layout: Layout, { kind, steps }: Change, isLater: boolean): void {
   const { ready, directory, home } = layout
   const manifest = readManifest(`${ready}/manifest.json`)

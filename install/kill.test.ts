@@ -7,10 +7,7 @@ import { Site } from "./testing.ts"
 import { uninstall } from "./uninstall.ts"
 import { verify } from "./verify.ts"
 
-/**
- * Simulates the death of the installer: from a chosen call on, each call of the engine throws this, because a killed
- * process makes no more calls.
- */
+/** Simulates the installer's death: from a chosen call on, each call of the engine throws this. */
 class Killed extends Error {}
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
@@ -47,10 +44,7 @@ function dyingAt(at: number): { made: () => number; opened: number[] } {
   return { made: () => made, opened }
 }
 
-/**
- * Runs `act` and kills it at a call. Closes its open descriptors as the kernel does, which releases the lock. Returns
- * whether `act` was killed.
- */
+/** Runs `act` and kills it at a call. Closes its descriptors as the kernel does. Returns whether it was killed. */
 function isKilledAt(at: number, act: () => unknown): boolean {
   const { made, opened } = dyingAt(at)
   try {

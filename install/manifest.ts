@@ -28,10 +28,7 @@ type Placements = Readonly<Record<string, Placed>>
 export interface Manifest {
   /** The number of installations in this directory so far. */
   readonly generation: number
-  /**
-   * The start time of the installer's run, in the format of Date.toISOString. It is the same in all directories of a
-   * run, and later in later runs.
-   */
+  /** The start time of the installer's run, by Date.toISOString: equal in all its directories, later in later runs. */
   readonly installed: string
   /** All directories of the installer's run in order, including this one. Empty after a rollback. */
   readonly directories: readonly string[]

@@ -15,10 +15,7 @@ export class InstallerRun {
   readonly #installed: string
   #isBegun: boolean
 
-  /**
-   * Creates a run, or continues one that was interrupted between two directories. Throws error code 5 for a manifest
-   * that is damaged or of a newer version.
-   */
+  /** Creates or continues an interrupted run. Throws error code 5 for a damaged manifest or a newer version's. */
   constructor(directories: readonly string[]) {
     this.directories = directories
     const known = knownOf(directories)

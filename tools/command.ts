@@ -32,10 +32,7 @@ export interface Flag extends FlagSyntax {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /**
-   * The positional arguments as the help shows them. Optional arguments are in brackets at the end. "…" follows the
-   * last argument if it may be repeated.
-   */
+  /** The positional arguments as help shows them: optional ones last, in brackets; "…" after a repeatable one. */
   readonly words: readonly string[]
   readonly flags: Readonly<Record<string, Flag>>
   /** The values of a positional argument for completion, by its name in `words`. */

@@ -97,10 +97,7 @@ export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/**
- * Returns the terminal of this process. After the first use of its signal, the first Ctrl-C aborts the signal and the
- * second one ends the process.
- */
+/** Returns this process's terminal. Once its signal is used, Ctrl-C aborts it, and a second one ends the process. */
 export function processTerminal(): Terminal {
   const signal = stopOnceAsked(stopAtSignals)
   const env = readEnvironment()

@@ -22,10 +22,7 @@ export function listOfNetworks(names: Iterable<string>): string {
   return quoted.length === 0 ? "no network exists" : `there are ${quoted.join(", ")}`
 }
 
-/**
- * Returns the names of a node's networks, from files and attachments. Includes `name` if a file is unreadable, because
- * the file may contain that network.
- */
+/** Returns the node's networks, by files and attachments, and `name` if an unreadable file may contain it. */
 export function networksOf(
   { networks }: Pick<Node, "networks">,
   attachments: readonly Pick<NodeAttachment, "network">[],

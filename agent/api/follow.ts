@@ -79,10 +79,7 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
   }
 }
 
-/**
- * Runs one watch. Returns the revision from which the next watch continues, or undefined if the server no longer has
- * the history before it.
- */
+/** Runs one watch. Returns the revision to continue from, or undefined if the server lost the history before it. */
 async function watch(
   client: ApiClient,
   follower: Follower,

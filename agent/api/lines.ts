@@ -1,10 +1,7 @@
 /** The maximum length of a line, far more than the length of a Node. */
 const LINE_MAX = 16 << 20
 
-/**
- * Yields the lines of a text whose pieces arrive over time. Skips empty lines, and an incomplete last line. Throws for
- * a line that is too long.
- */
+/** Yields the lines of text in pieces, except empty lines and an incomplete last one. Throws for a long line. */
 export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
   let [parts, length] = [[] as string[], 0]

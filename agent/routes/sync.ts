@@ -30,15 +30,9 @@ export interface RoutePass {
   readonly faults: readonly string[]
 }
 
-/**
- * Maintains the routes with `ROUTE_PROTOCOL` in the main table. Does not replace another program's route to the same
- * prefix, but reports it as a fault.
- */
+/** Maintains the main table's routes with `ROUTE_PROTOCOL`. Reports another program's route as a fault. */
 export class RouteTable {
-  /**
-   * The gateway of the route to each range after the previous pass, including routes that could not be added. Undefined
-   * if the table must be listed.
-   */
+  /** The gateway of each range's route after the last pass, even if not added. Undefined: the table must be listed. */
   #present: Map<string, string | undefined> | undefined
   /** The reason why a route is missing, by range. */
   readonly #failed = new Map<string, string>()
@@ -48,10 +42,7 @@ export class RouteTable {
     this.#present = undefined
   }
 
-  /**
-   * Updates the table according to the plan. Sends the differences from the previous pass, or from the listed table, in
-   * one batch. Throws `NetlinkError`.
-   */
+  /** Updates the table in one batch of differences from the last pass or the listed table. Throws `NetlinkError`. */
   sync(route: NetlinkSocket, plan: RoutePlan): RoutePass {
     const present = this.#present ? knownRoutes(this.#present) : listedRoutes(route)
     if (!this.#present) this.#failed.clear()

@@ -180,10 +180,7 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   )
 }
 
-/**
- * Throws if containers have interfaces in a network without any cache record. Then an empty list of attachments does
- * not mean that no container runs.
- */
+/** Throws if a network has interfaces in containers but no cache record: an empty list is then not reliable. */
 function refuseUnknown(network: string, places: NodePlaces, listed: readonly AttachmentId[]): void {
   const kept = new Set(listed.map(nameOf))
   const living = attachmentsOf(readNode(places)).filter(
@@ -217,10 +214,7 @@ function keptOf(network: string, keep: readonly string[], args: Arguments, termi
   })
 }
 
-/**
- * Returns the attachments whose namespace exists, or still has a process although its path was unmounted. An unknown
- * state counts as existing.
- */
+/** Returns the attachments whose namespace exists, or has a process after an unmount, or has an unknown state. */
 function livingOf(attached: readonly CachedAttachment[], places: NodePlaces): CachedAttachment[] {
   const isThere = ({ netns }: CachedAttachment) => netns === "" || isNamespace(netns) !== false
   if (attached.every(isThere)) return [...attached]

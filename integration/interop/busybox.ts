@@ -32,10 +32,7 @@ export async function writeRoot(host: RuntimeHost): Promise<string> {
   return root
 }
 
-/**
- * Creates an image of the server as `docker save` does, and returns the archive's path. Pods use it as their pause
- * image, so each pod answers connections.
- */
+/** Creates the server's image as `docker save` does, and returns its path. It is also the pods' pause image. */
 export async function writeImage(host: RuntimeHost): Promise<string> {
   const root = await writeRoot(host)
   const directory = "/run/image"

@@ -30,10 +30,7 @@ function createWithHold(): Promise<Containerd> {
   })
 }
 
-/**
- * Reports whether a change is the pod's namespace, or the cached result of containerd's own network for `lo`.
- * containerd removes both, see below.
- */
+/** Reports whether a change is the pod's namespace or the cached result for `lo`. containerd removes both. */
 function isOfContainerd({ section, line }: Change): boolean {
   return section === "/run/netns" || line.startsWith("/var/lib/cni/results/cni-loopback-")
 }

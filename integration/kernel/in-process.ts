@@ -54,10 +54,7 @@ export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessC
   return { exitCode: reply.exitCode, json: reply.stdout === "" ? undefined : JSON.parse(reply.stdout), log }
 }
 
-/**
- * Returns the plugin without its `restore` function. With that function, DEL would write a mark to this machine's
- * /run/cni for `cni reconcile`.
- */
+/** Returns the plugin without `restore`, with which DEL would write a mark to this machine's /run/cni. */
 function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   const { restore: _, ...rest } = plugin as Plugin<C> & { restore?: unknown }
   return rest as Plugin<C>

@@ -22,10 +22,7 @@ export interface CaseOptions {
   readonly timeoutMs?: number | undefined
 }
 
-/**
- * Defines a shared case of a plugin. Skips it if the kernel lacks a feature that the plugin requires, or if the case of
- * a similar plugin covers it.
- */
+/** Defines a plugin's shared case. Skips it if the kernel lacks a feature, or a similar plugin's case covers it. */
 export function testPlugin(plugin: string, title: string, run: () => Promise<void>, options: CaseOptions = {}): void {
   const { like, staged } = pluginRow(plugin)
   if (staged === false || (like !== undefined && !options.forEachKind)) return

@@ -68,10 +68,7 @@ export function hasFeature(feature: Feature): boolean {
   return has
 }
 
-/**
- * Reports whether a finding of `cni doctor` concerns the machine and not the test's host: a missing module, or a full
- * table that all namespaces share.
- */
+/** Reports whether doctor's finding concerns the machine, not the host: a missing module, or a full shared table. */
 export function isOfMachine(rule: string): boolean {
   return rule === "neighbours-full" || (rule === "br-netfilter-off" && !hasFeature("br_netfilter"))
 }

@@ -28,20 +28,14 @@ export abstract class Namespace {
     return runProgram(this.commandLine([file, ...args]), options)
   }
 
-  /**
-   * Runs a program, for example `json<Link[]>("ip", ["-j", "link"])`, and returns its output parsed as JSON. Returns
-   * `[]` if it prints nothing.
-   */
+  /** Runs a program, as `json<Link[]>("ip", ["-j", "link"])`, and parses its output: `[]` if it prints nothing. */
   async json<T>(file: string, args: readonly string[]): Promise<T> {
     const { stdout } = await this.exec(file, args)
     return JSON.parse(stdout.trim() || "[]") as T
   }
 }
 
-/**
- * A network namespace as a runtime passes it to a plugin: empty and with `lo` down. `host.addContainer()` creates it,
- * and it is removed with the host.
- */
+/** A container's namespace as a plugin gets it, empty and with `lo` down: `host.addContainer()`. Ends with the host. */
 export class ContainerNamespace extends Namespace {
   /** Uses `ip netns exec`, which mounts the namespace's own /sys. All other files are those of the machine. */
   commandLine(command: readonly string[]): string[] {

@@ -1,7 +1,4 @@
-/**
- * Returns a time limit multiplied by `CNI_TEST_PATIENCE`, or unchanged if that variable is not set. An emulated machine
- * is 20 times slower than a real one.
- */
+/** Returns a time limit, multiplied by `CNI_TEST_PATIENCE` if set. An emulated machine is 20 times slower. */
 export function scaleTimeout(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }

@@ -131,10 +131,7 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /**
-   * Counts flows of each family while `act` runs: from the first container to the other machine, and from there to the
-   * second container's published port.
-   */
+  /** Counts flows during `act`: from the first container to the other machine, from there to the second's port. */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],

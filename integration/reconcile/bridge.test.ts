@@ -103,10 +103,7 @@ interface ShownLink {
   linkinfo?: { info_slave_data?: Record<string, unknown> }
 }
 
-/**
- * Returns the properties of the links that the test compares: MAC address, master, state, port settings, and addresses
- * except the kernel's own.
- */
+/** Returns the links' MAC address, master, state, port settings, and addresses except the kernel's own. */
 async function linksOf(host: HostNamespace): Promise<object[]> {
   const links = await host.json<ShownLink[]>("ip", ["-d", "-j", "address"])
   return links

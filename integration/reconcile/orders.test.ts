@@ -17,10 +17,7 @@ import {
   uplink,
 } from "../lab/mod.ts"
 
-/**
- * The kinds of connections on a node: from a pod to another machine, from another machine to a published port, from pod
- * to pod, and from the host to a pod.
- */
+/** Connections: from pod to machine, from machine to published port, from pod to pod, and from host to pod. */
 const flows = ["out", "in", "pods", "host"] as const
 type Flow = (typeof flows)[number]
 
@@ -31,10 +28,7 @@ interface Neighbour {
   start(lab: NodeLab): Promise<unknown>
   /** The connections that fail for pods that are attached while the program runs. */
   readonly before: Lost
-  /**
-   * The connections that pods lose when the program starts after them: with this suite until `cni reconcile` runs, with
-   * the Go plugins permanently.
-   */
+  /** The connections that pods lose if it starts after them: until `cni reconcile`, or with the Go plugins for good. */
   readonly after: Lost
 }
 

@@ -93,10 +93,7 @@ export class ReconcileLab implements AsyncDisposable {
     }
   }
 
-  /**
-   * Checks that after DEL of these last pods the host is as before, except for forwarding, the empty bridge, and the
-   * guard of `route_localnet`.
-   */
+  /** Checks that DEL of the last pods leaves only forwarding, the empty bridge, and the `route_localnet` guard. */
   async expectNothingLeft(pods: readonly Published[]): Promise<void> {
     await this.removePods(pods)
     await this.host.tryExec("ip", ["link", "delete", "cni0"])

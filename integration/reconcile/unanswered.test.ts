@@ -7,10 +7,7 @@ import { type Namespace, outside, programEnv, TemporaryDirectory, uplink } from 
 import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/**
- * A Python program that sends a datagram every 20 ms from one port, or opens a TCP connection. Prints a line at the
- * start and a line after the first answer.
- */
+/** Sends a datagram every 20 ms from one port, or opens a TCP connection. Prints its start and first answer. */
 const program = `
 import socket, sys, time
 kind, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])

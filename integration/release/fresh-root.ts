@@ -132,10 +132,7 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     return stdout
   }
 
-  /**
-   * Returns the files of the root with checksums and modes. Omits those of package managers, logs and caches, and
-   * /root, which contains downloads.
-   */
+  /** Returns the root's files with checksums and modes, without package managers, logs, caches and /root. */
   async files(): Promise<string[]> {
     const passed = [
       "/root",

@@ -15,10 +15,7 @@ const network = {
   ipam: { type: "host-local", ranges: [[{ subnet: "10.98.0.0/24" }]] },
 }
 
-/**
- * A script that runs ADD and DEL of a plugin, like a runtime, until /run/stop exists. $1 is the name of the sequence,
- * $2 the directory of the plugins.
- */
+/** Runs a plugin's ADD and DEL, like a runtime, until /run/stop exists. $1: the sequence, $2: the directory. */
 const lane = `
 export CNI_PATH=$2 CNI_IFNAME=eth0 CNI_NETNS=/run/netns/load-$1
 ip netns add load-$1

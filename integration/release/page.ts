@@ -19,10 +19,7 @@ export class Page {
     this.#fences = fences
   }
 
-  /**
-   * Reads a section of a page. `path` is relative to the project, and `headline` is that of the section. Throws if two
-   * blocks have the same name.
-   */
+  /** Reads the section `headline` of a page; `path` is relative to the project. Throws if block names repeat. */
   static async read(path: string, headline: string): Promise<Page> {
     const text = await Bun.file(join(root, path)).text()
     const section = text.split(/^(?=## )/m).find((part) => part.startsWith(`## ${headline}\n`))

@@ -3,10 +3,7 @@ import type { ValidateFunction } from "ajv"
 import Ajv from "ajv/dist/2020.js"
 import { cached, run } from "../../scripts/engine.ts"
 
-/**
- * A package of the Python index that contains JSON Schemas of Kubernetes' objects. They come from its OpenAPI
- * definitions. The package's program is not used.
- */
+/** A Python package whose JSON Schemas come from Kubernetes' OpenAPI definitions. Its program is not used. */
 const published = "kubernetes-validate==1.37.0"
 
 /** Returns the directory with the schemas of a version that refuse unknown keys. */

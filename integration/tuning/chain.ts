@@ -43,10 +43,7 @@ export class TuningChain implements AsyncDisposable {
     this.tuning = tuning
   }
 
-  /**
-   * Creates a host and attaches a container. `keys` are those of tuning. `cniVersion` applies to the whole chain;
-   * chains need 0.3.0 or later.
-   */
+  /** Creates a host with a container. `keys` are tuning's. `cniVersion`, 0.3.0 or later, is the whole chain's. */
   static async create(keys: Record<string, unknown> = {}, call: Partial<PluginCall> = {}): Promise<TuningChain> {
     const host = await HostNamespace.create()
     try {

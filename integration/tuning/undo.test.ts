@@ -116,10 +116,7 @@ const breakages: {
   },
 ]
 
-/**
- * Deletes the container's namespace, and waits until the kernel has deleted the veth pair, so that this does not happen
- * between two snapshots.
- */
+/** Deletes the namespace, and waits until the veth pair is gone, so that both snapshots agree. */
 async function removeNamespace({ host, pod }: TuningChain): Promise<void> {
   await host.removeContainer(pod)
   const isGone = async () => !(await host.exec("ip", ["-o", "link", "show", "type", "veth"])).stdout.includes("veth")

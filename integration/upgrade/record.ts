@@ -102,10 +102,7 @@ async function recordAddresses(namespace: Namespace): Promise<string[]> {
   )
 }
 
-/**
- * Returns the routes of the main table. The kernel's own come first, because a plugin may have deleted one of them, and
- * routes through a gateway come last.
- */
+/** Returns the main table's routes: the kernel's own first, as a plugin may have deleted one; gateways' last. */
 async function recordRoutes(namespace: Namespace): Promise<string[]> {
   type Route = Readonly<Record<"dst" | "gateway" | "dev" | "scope" | "prefsrc" | "protocol" | "metric", string>>
   const lines: string[] = []

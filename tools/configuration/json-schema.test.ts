@@ -78,10 +78,7 @@ function takes(run: () => unknown): boolean {
   }
 }
 
-/**
- * Reports whether a schema cannot judge a value that the tables judge: a text that only a function can check, or a list
- * in place of an object.
- */
+/** Reports whether only the tables can judge a value: a text for a function, or a list in place of an object. */
 function isBeyondSchemas(schema: Schema | undefined, value: JsonValue): boolean {
   if (schema === undefined) return false
   if (schema.kind === "object" || schema.kind === "record") {

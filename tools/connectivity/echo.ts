@@ -48,10 +48,7 @@ class Pinger implements Disposable {
     throw new SyscallError("connect", errno)
   }
 
-  /**
-   * Sends a request in a packet of this length, including the IP header. The length is also the sequence number.
-   * Returns 0 or a negative errno.
-   */
+  /** Sends a packet of this length with IP header; it is also the sequence number. Returns 0 or -errno. */
   send(length: number): number {
     const isIpv4 = this.family === "ipv4"
     const message = new Uint8Array(Math.max(ICMP_HEADER, length - (isIpv4 ? 20 : 40)))
@@ -136,10 +133,7 @@ function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" |
   return typeof received === "number" ? "answered" : received?.errno
 }
 
-/**
- * Sends packets of several lengths at once. Repeats this between the longest answered and the shortest unanswered
- * length, until the limit is found.
- */
+/** Sends several lengths at once, again between the longest answered and shortest unanswered, to find the limit. */
 async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promise<number | undefined> {
   let longest = 0
   let [least, most] = [Math.min(LEAST[pinger.family], mtu), mtu]

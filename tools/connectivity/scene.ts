@@ -48,10 +48,7 @@ export interface Wishes {
   readonly isolated: string | undefined
 }
 
-/**
- * Returns the scene for the probes of a family, and starts the server in the second container. Returns undefined if no
- * container has an address of the family.
- */
+/** Returns a family's scene with a server in the second container. Undefined if no container has an address. */
 export function setScene(
   family: Family,
   { patience, outside, name, isolated }: Wishes,

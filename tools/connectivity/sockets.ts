@@ -128,10 +128,7 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
   return count === secret.length && sameBytes(said, secret) ? undefined : "another server answers at this address"
 }
 
-/**
- * Sends a datagram from a namespace several times, until an answer arrives. Returns the result of `read`, or the reason
- * why no valid answer arrived.
- */
+/** Sends a datagram until an answer arrives. Returns the result of `read`, or why no valid answer arrived. */
 export async function askUdp<T extends object>(
   netns: Netns,
   to: Place,

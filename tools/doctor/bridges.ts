@@ -160,10 +160,7 @@ export const checkGateways: Check = (input) =>
     })
   })
 
-/**
- * Reports whether the host accepts packets for one of its addresses. Always true for a bridge in a VRF, whose local
- * routes are in the VRF's table.
- */
+/** Reports whether the host accepts packets for its address. Always true for a bridge in a VRF: other table. */
 function isLocal(address: string, { master }: NodeLink, { hostTables }: DoctorInput): boolean {
   const answer = hostTables.routesTo.get(address)
   return answer === undefined || master !== undefined || (typeof answer === "object" && answer.type === RTN_LOCAL)

@@ -8,10 +8,7 @@ export function byCause(findings: readonly Finding[]): Finding[] {
   return [...groups.values()].map(merged)
 }
 
-/**
- * Returns the key by which findings are grouped. Findings that one sentence cannot describe, such as an error and a
- * warning, get different keys.
- */
+/** Returns the key for grouping. It differs for findings that one sentence cannot describe: error and warning. */
 function keyOf({ rule, cause, severity, isFixable, remedy }: Finding, at: number): string {
   const kind = `${rule} ${severity} ${isFixable === true} ${remedy instanceof Command}`
   return cause === undefined ? `${kind} ${at} alone` : `${kind} of ${cause}`

@@ -120,10 +120,7 @@ function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorIn
   }
 }
 
-/**
- * Finds an interface that is up but has no carrier, because its lower device is down. Ignores veth pairs: another check
- * reports their host ends.
- */
+/** Finds an interface that is up without carrier, as its lower device is down. Another check has veth pairs. */
 function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding | undefined {
   const { link } = one
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined

@@ -42,10 +42,7 @@ export interface Attempt {
   readonly walk: () => Walk
 }
 
-/**
- * Packets of one purpose that each network needs. It is a fault only if all of them are dropped: a rule about one port
- * or destination is intended.
- */
+/** Packets of one purpose. A fault only if all are dropped: a rule about one port or destination is intended. */
 interface Kind {
   readonly severity: Finding["severity"]
   readonly why: string
@@ -301,10 +298,7 @@ function nameOfStop({ base, rule, device }: Stop): Finding["rule"] {
   return rule === undefined ? "forward-drop" : "forward-drop-rule"
 }
 
-/**
- * Returns one finding for each chain, with the containers of all its findings. Ignores packets between containers if
- * the chain also drops others.
- */
+/** Returns one finding for each chain. Ignores packets between containers if the chain also drops others. */
 function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
   return [...Map.groupBy(findings, ({ finding }) => finding.cause).values()].flatMap((alike) => {
     const own = alike.filter(({ isBetween }) => !isBetween)

@@ -4,10 +4,7 @@ import { ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedNetwork } from "../node/mod.ts"
 import type { DoctorInput } from "./finding.ts"
 
-/**
- * A plan to delete an orphan's objects by DEL of its network's plugins. Without a configuration or an interface name,
- * only leases and rules are deleted.
- */
+/** A plan to run DEL for an orphan. Without a configuration or interface name, deletes only leases and rules. */
 export interface Deletion {
   readonly orphan: NodeAttachment
   readonly network: Network | undefined

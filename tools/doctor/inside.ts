@@ -106,10 +106,7 @@ export interface WantedRoute {
   readonly dst: Uint8Array
   readonly prefix: number
   readonly gateway: Uint8Array | undefined
-  /**
-   * "result": a route in ADD's result. "gateway" and "network": a route to the gateway or to the subnet of an address,
-   * which the kernel or ptp creates.
-   */
+  /** "result": in ADD's result. "gateway", "network": to the gateway, or an address's subnet, by the kernel or ptp. */
   readonly origin: "gateway" | "network" | "result"
   readonly source: Uint8Array | undefined
   readonly route: Route | undefined

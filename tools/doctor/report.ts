@@ -9,10 +9,7 @@ import { Command, continued } from "./remedy.ts"
 /** The number of lines of the longest command that is shown in full without --all. */
 const LONG_COMMAND = 6
 
-/**
- * Returns the report for terminals: errors first, each with reason and remedy, then the planned deletions. With
- * `isWhole`, the report names all objects.
- */
+/** Returns the report for terminals: errors first, then planned deletions. `isWhole` names all objects. */
 export function report(
   { findings }: Examination,
   deletions: readonly Deletion[],

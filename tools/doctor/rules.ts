@@ -17,10 +17,7 @@ import { linkTowards } from "./host-routes.ts"
 import { type Address, type Examined, inContainer } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/**
- * Finds policy rules in containers that match the containers' packets before the main table does, and drop them or send
- * them to an unknown gateway.
- */
+/** Finds containers' policy rules before the main table that drop packets, or use an unknown gateway. */
 export const checkContainerRules: Check = ({ examined }) =>
   examined.flatMap((each) =>
     (each.inside.rules ?? [])

@@ -12,10 +12,7 @@ import type { Finding } from "./finding.ts"
 /** The first version of the CNI specification with STATUS. */
 const WITH_STATUS = "1.1.0"
 
-/**
- * Calls STATUS of a network's plugins. Plugins that support STATUS are also called if the network's own version does
- * not have it. Skips other plugins.
- */
+/** Calls STATUS of the plugins that support it, even if the network's own version does not have it. */
 export async function checkStatus(runtime: Runtime, network: Network): Promise<Finding[]> {
   const isAsked = atLeast(network.cniVersion, WITH_STATUS)
   const asked = isAsked ? network : { ...network, cniVersion: WITH_STATUS }

@@ -4,10 +4,7 @@ import { concat } from "../../pkg/netlink/mod.ts"
 /** The size of a block in bytes. Files are padded to whole blocks. */
 const BLOCK = 512
 
-/**
- * Returns a tar archive of text files in POSIX ustar format: pax(1), "ustar Interchange Format". The files have mode
- * 0600 and the owner root.
- */
+/** Returns a POSIX ustar archive of text files, mode 0600, owner root: pax(1), "ustar Interchange Format". */
 export function tarOf(files: ReadonlyMap<string, string>, nowMs: number): Uint8Array {
   const parts: Uint8Array[] = []
   for (const [name, text] of files) {

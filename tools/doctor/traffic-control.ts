@@ -76,10 +76,7 @@ const LOSING: Readonly<Record<string, string>> = {
   plug: "holds packets until a program releases them",
 }
 
-/**
- * Finds qdiscs that lose packets on purpose, as fault-injection tests leave them. Checks host ends, bridges, uplinks
- * and interfaces in containers.
- */
+/** Finds qdiscs that lose packets on purpose, as after fault injection, on the host and in containers. */
 export const checkQueues: Check = (input) => [...queuesOnHost(input), ...queuesInContainers(input)]
 
 function queuesOnHost(input: DoctorInput): Finding[] {

@@ -61,10 +61,7 @@ export const checkDefaultRoute: Check = (input) => {
   })
 }
 
-/**
- * Finds default routes whose interfaces have no carrier, so that packets are lost. Ignores bridges, which have no
- * carrier while they have no ports.
- */
+/** Finds default routes over interfaces without carrier, except bridges, which may have no ports. */
 export const checkUplinkState: Check = (input) => {
   const { node, attachments } = input
   if (attachments.length === 0) return []
@@ -146,10 +143,7 @@ export function uplinksOf(input: DoctorInput, family: Family): NodeLink[] {
   })
 }
 
-/**
- * Finds strict rp_filter on an uplink that the host does not use for answers. The kernel drops packets for published
- * ports that arrive there.
- */
+/** Finds strict rp_filter on an uplink without the host's answers: it drops packets for published ports. */
 export const checkUplinkFilters: Check = (input) => {
   const { node, sysctl } = input
   const defaults = node.routes.filter(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)

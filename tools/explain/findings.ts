@@ -53,10 +53,7 @@ export function takeFindings(text: string, known: ReadonlyMap<string, KnownFindi
   return { counts, rest: rest.join("\n") }
 }
 
-/**
- * Returns the names in doctor's JSON, `{"findings": [{"rule": …}]}`, in its list, or in an object of the list. Returns
- * undefined for other texts.
- */
+/** Returns the names in doctor's JSON, `{"findings": [{"rule": …}]}`, its list, or an object. Else undefined. */
 function namesInJson(text: string): string[] | undefined {
   try {
     const value: unknown = JSON.parse(text)

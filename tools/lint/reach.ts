@@ -39,10 +39,7 @@ function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findi
   })
 }
 
-/**
- * Reports sbr without a gateway for the default route of its table. host-local always returns a gateway, but static
- * only if its configuration has one.
- */
+/** Reports sbr without a gateway for its table. host-local always returns one, static only if configured. */
 function checkSourceRouting({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "sbr" || itemsAt(node, ["gateways"]).length > 0 || nodeAt(node, ["table"]) !== undefined) return
   const maker = before.find(({ ipam }) => ipam?.name === "static")
@@ -84,10 +81,7 @@ function severityOf({ attachment }: Entry["source"]) {
   return attachment === undefined ? "info" : "warning"
 }
 
-/**
- * Reports host-local on a link that several nodes share. host-local knows only the reservations of its own node, so
- * nodes assign the same addresses.
- */
+/** Reports host-local on a link of several nodes: each knows only its own reservations, so addresses collide. */
 export function checkSharedRange({ source, node, known, ipam }: Entry, findings: Findings): void {
   const isShared = ipam?.name === "host-local" && known?.isOnLan === true
   if (!isShared || isOn(node, ["linkInContainer"])) return

@@ -28,10 +28,7 @@ export interface Switch {
   readonly other: OtherSuite
 }
 
-/**
- * Plans the switch for each pod. A switch to this suite changes no pod. A switch back moves the pod's rules to
- * iptables, where the Go plugins find them.
- */
+/** Plans the switch. To this suite, pods do not change; back, their rules move to iptables for the Go plugins. */
 export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   return pods.map((pod) => {
     const closes = whyClosed(pod, other)

@@ -25,10 +25,7 @@ export interface MigratingPod extends Owner {
   readonly plugins: readonly string[]
   /** The specification's version that the runtime used for ADD and will use for DEL. Undefined without a record. */
   readonly cniVersion?: string
-  /**
-   * The suite that created the attachment. Links and rules of this suite name their owner as alias or comment. Those of
-   * the Go plugins do not.
-   */
+  /** The suite that created the attachment. Only this suite's links and rules name their owner. */
   readonly madeBy: "this suite" | "another suite"
   readonly masquerade?: Place
   readonly ports: readonly string[]

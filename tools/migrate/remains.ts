@@ -53,10 +53,7 @@ function livingOwners(node: Node): (comment: string) => boolean {
   return (comment) => comments.has(comment)
 }
 
-/**
- * Reports whether the container no longer exists and its runtime has not called DEL yet. The Go plugins' DEL would
- * leave its nf_tables rules.
- */
+/** Reports whether the container is gone without DEL yet. The Go plugins' DEL would leave its nf_tables rules. */
 function isAbandoned({ cached, isAlive, rules }: NodeAttachment): boolean {
   return cached !== undefined && isAlive === false && rules.some(({ place }) => OURS.test(place))
 }

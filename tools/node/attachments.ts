@@ -110,10 +110,7 @@ class Drafts {
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
   }
 
-  /**
-   * Returns the attachments that a rule names. The reference suite's comments name the container without the interface,
-   * and some without the network.
-   */
+  /** Returns a rule's attachments. The reference suite's comments lack the interface, and some the network. */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
     const found = commentOfContainer(owner)
@@ -285,10 +282,7 @@ function podOf({ args }: CachedAttachment): NodeAttachment["pod"] {
   return name ? { namespace: foreign(values.get("K8S_POD_NAMESPACE") ?? ""), name: foreign(name) } : undefined
 }
 
-/**
- * Returns the container in a comment of the reference suite: `name: "NETWORK" id: "CONTAINER"`. Its portmap with
- * nf_tables names only the container.
- */
+/** Returns the container in a comment of the reference suite: `name: "NETWORK" id: "CONTAINER"`, or only the ID. */
 function commentOfContainer(comment: string): { network: string | undefined; containerId: string } | undefined {
   const [, network, containerId] = /(?:name: "([^"]*)" )?id: "([^"]*)"/.exec(comment) ?? []
   return containerId === undefined ? undefined : { network, containerId }

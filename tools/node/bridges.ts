@@ -27,10 +27,7 @@ export function describeLostBridge({ bridge, isThere, end }: LostBridge): string
   return isThere ? `"${end.name}" is not a port of bridge "${bridge}"` : `bridge "${bridge}" does not exist`
 }
 
-/**
- * Returns the bridge's name in the configuration of the ADD, or else in the network's file. For flannel's delegate,
- * only ADD's result names the bridge.
- */
+/** Returns the bridge in ADD's configuration, or the network's file; for flannel's delegate, in ADD's result. */
 function bridgeOfAdd({ network, cached, result }: NodeAttachment, { networks }: Pick<Node, "networks">) {
   const plugins =
     recordedPlugins(cached) ?? networks.find((one) => one.network?.name === network)?.network?.plugins ?? []

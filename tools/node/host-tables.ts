@@ -81,10 +81,7 @@ export function countedOf(neighbours: readonly Neighbour[], family: Family): num
   return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
 
-/**
- * Reports whether a bridge's forwarding database lacks the bridge's own MAC as a local entry. Always false before
- * kernel 5.0, which has no such request.
- */
+/** Reports whether a bridge's database lacks its own local MAC. Always false before kernel 5.0: no such request. */
 function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   const entry = unlessErrno(
     () => findForwardingEntry(host, { index: index as Ifindex, name }, mac) ?? "unknown",

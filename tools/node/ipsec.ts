@@ -28,10 +28,7 @@ function hasListener(): boolean {
   })
 }
 
-/**
- * Returns the reason why a policy drops plain packets: it blocks them, or it requires a state that does not exist and
- * that no daemon creates.
- */
+/** Returns why a policy drops plain packets: it blocks, or requires a state that no daemon creates. */
 export function whyBlocked({ isBlocking, templates, direction }: IpsecPolicy, ipsec: HostIpsec): string | undefined {
   if (isBlocking) return "blocks them"
   const asked = templates.filter(({ isOptional }) => !isOptional)

@@ -106,10 +106,7 @@ const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
 /** The size of the part of struct rtnl_link_stats64 that is read; <linux/if_link.h>. */
 const STATS64_SIZE = 64
 
-/**
- * Reads the links of the host. Also reads the links of namespaces that have an nsid on the host and no veth end there.
- * Throws `NetlinkError`.
- */
+/** Reads the links of the host, and of namespaces with an nsid but no veth end there. Throws `NetlinkError`. */
 export function readLinks(): NodeLink[] {
   using host = RouteSocket.open()
   const addresses = new Map<number, Cidr[]>()

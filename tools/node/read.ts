@@ -83,10 +83,7 @@ export interface Node {
   readonly unread: readonly Unread[]
 }
 
-/**
- * Reads a node. Never throws for an unreadable part, which `unread` names. Skips routes unless `hasRoutes`, for
- * commands that do not need them.
- */
+/** Reads a node, without routes unless `hasRoutes`. Never throws: `unread` names the unreadable parts. */
 export function readNode(places: NodePlaces, { hasRoutes = true } = {}): Node {
   const unread: Unread[] = []
   const attempt = <T>(what: Unread["what"], read: () => T, otherwise: T): T => {
@@ -136,10 +133,7 @@ function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: Cache
   return found
 }
 
-/**
- * Returns the names of cache files that contain no JSON, as after a full disk or a power failure, and of files that are
- * not regular. Throws read errors.
- */
+/** Returns cache files without JSON, as after a full disk or power failure, or not regular. Throws read errors. */
 export function brokenRecords(cacheDir: string): string[] {
   const broken: string[] = []
   cachedAttachments(cacheDir, undefined, (file) => {

@@ -14,10 +14,7 @@ export class Choices {
     return chosen
   }
 
-  /**
-   * Returns the choices of the next path: the last choice that has an untried alternative is changed. Returns undefined
-   * after the last path.
-   */
+  /** Returns the next path's choices: the last one with an untried alternative changes. Undefined after the last. */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {
       const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }

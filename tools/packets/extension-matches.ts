@@ -166,10 +166,7 @@ function matchPorts(info: Info, packet: Packet, wanted: number, inverted: number
   return holds.includes(false) ? false : holds.every((each) => each === true) || undefined
 }
 
-/**
- * Evaluates a list of ports: struct xt_multiport_v1. It has source or destination, the count, the ports, and whether
- * the next port ends a range.
- */
+/** Evaluates struct xt_multiport_v1: source or destination, the count, ports, whether the next ends a range. */
 function matchMultiport(info: Info, packet: Packet): Answer {
   const { destinationPort } = packet
   if (isAnswer(packet)) return undefined

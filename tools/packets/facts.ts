@@ -4,10 +4,7 @@ import type { NodeAttachment, NodeLink } from "../node/mod.ts"
 import { readIfThere } from "./kernel.ts"
 import type { Destination } from "./packet.ts"
 
-/**
- * Describes why the kernel refuses a route, as the rest of a sentence that begins with "the container" or "the host". A
- * blackhole route is also a refusal.
- */
+/** Describes a route's refusal, also a blackhole, for a sentence that begins with "the container" or "the host". */
 export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   if (refusal === "EINVAL") return `has a route or rule of type blackhole for ${formatIp(ip)}`
   if (refusal === "EACCES") return `has a route or rule of type prohibit for ${formatIp(ip)}`

@@ -131,10 +131,7 @@ const META_NAMES: Readonly<Record<number, string>> = {
   32: "the hour",
 }
 
-/**
- * Returns the value that `meta KEY` loads. Returns "break" if the expression ends the rule, such as `meta skuid` for a
- * packet that no process of the host sent.
- */
+/** Returns what `meta KEY` loads, or "break" if it ends the rule: `meta skuid` for a packet of no host process. */
 export function metaOf(packet: Packet, key: number, kernel: Pick<Kernel, "interfaceOf">): Bits | "break" {
   const { input, output, protocol, source, mark, bridge = "" } = packet
   const isOfOutput = OF_OUTPUT.has(key)

@@ -56,10 +56,7 @@ export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: re
   return undefined
 }
 
-/**
- * Returns test packets from or to a container: the first packet of a connection, and a packet of an established one,
- * for TCP and UDP or for an echo.
- */
+/** Returns test packets from or to a container, of a new and an established connection: TCP and UDP, or an echo. */
 function packetsOf(isSent: boolean, own: Uint8Array, other: Uint8Array, port: number, ifName: string): Packet[] {
   const [source, ip] = isSent ? [own, other] : [other, own]
   return (port === 0 ? (["icmp"] as const) : (["tcp", "udp"] as const)).flatMap((protocol): Packet[] => {

@@ -65,10 +65,7 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   return result.verdict === "drop" ? undefined : result
 }
 
-/**
- * Evaluates the rules and filters at an interface's ingress or egress. Returns false if they drop the packet. Does not
- * report a hook without an effect.
- */
+/** Evaluates an interface's ingress or egress. False if packets are dropped. Reports no hook without effect. */
 export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
   const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
   if (xdp)

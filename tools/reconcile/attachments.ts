@@ -29,10 +29,7 @@ import { cacheDirs, type NameOf } from "../node/mod.ts"
 
 export interface ChainMember {
   readonly type: string
-  /**
-   * The configuration that CHECK would pass to the plugin, except `prevResult` and `runtimeConfig`. Attachments to a
-   * network share the object.
-   */
+  /** The plugin's CHECK input without `prevResult` and `runtimeConfig`. A network's attachments share the object. */
   readonly config: JsonObject
   /** The `runtimeConfig` as JSON. */
   readonly runtimeConfig?: string
@@ -169,10 +166,7 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
   return sandboxes.find((sandbox) => typeof sandbox === "string" && sandbox !== "") as string | undefined
 }
 
-/**
- * Replaces flannel with its delegate, whose configuration flannel keeps in a file. Without that file, keeps only the
- * other plugins of the network.
- */
+/** Replaces flannel with its delegate, kept in flannel's file. Without the file, keeps only other plugins. */
 function withDelegates(
   chain: readonly ChainMember[],
   owner: Owner,

@@ -84,10 +84,7 @@ export class LinkWatch implements Disposable {
     })
   }
 
-  /**
-   * Processes the received notifications. After an error, the next call lists all interfaces again. Throws
-   * `SyscallError` and `NetlinkError`.
-   */
+  /** Processes notifications. After an error, the next call lists all. Throws `SyscallError` and `NetlinkError`. */
   take(): LinkNews {
     let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
     this.#isBehind = true

@@ -1,7 +1,4 @@
-/**
- * Tests what the bandwidth plugin requires, and that it leaves the objects of other programs alone. The plugin runs in
- * this process; `tc` shows the results.
- */
+/** Tests what bandwidth requires, and that it leaves other programs' objects alone, in this process and with `tc`. */
 import { describe, expect } from "bun:test"
 import { testWith } from "../../lab/mod.ts"
 import { refuseAnswer } from "../in-process.ts"

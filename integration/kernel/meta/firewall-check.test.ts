@@ -1,7 +1,4 @@
-/**
- * Tests CHECK and ADD of the firewall plugin with damaged tables and with objects of other programs in them. The plugin
- * runs in this process; `nft` shows the results.
- */
+/** Tests firewall's CHECK and ADD with damaged tables and others' objects in them, in this process and with `nft`. */
 import { describe, expect, test } from "bun:test"
 import { call, configOf, done, elements, expected, type Firewalled, host, useHost } from "./firewalled.ts"
 

@@ -1,7 +1,4 @@
-/**
- * Tests the objects that the firewall plugin creates in nf_tables for each policy, address and network. The plugin runs
- * in this process; `nft` shows the results.
- */
+/** Tests firewall's nf_tables objects for each policy, address and network, in this process and with `nft`. */
 import { describe, expect, test } from "bun:test"
 import { firewall } from "../../../meta/firewall/main.ts"
 import { callPlugin, refuseAnswer } from "../in-process.ts"

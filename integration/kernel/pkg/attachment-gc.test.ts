@@ -1,7 +1,4 @@
-/**
- * Tests the objects that the scaffold's GC finds by the names of their owners, and how the scaffold recognizes the
- * container of a namespace, on a real kernel.
- */
+/** Tests what the scaffold's GC finds by owners' names, and how it recognizes a namespace's container. */
 import { beforeAll, expect, test } from "bun:test"
 import { type ContainerNamespace, linkNames, testWith } from "../../lab/mod.ts"
 import { host, onHost, pod, runAttaching, useHost } from "./attaching.fixture.ts"

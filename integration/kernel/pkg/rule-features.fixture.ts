@@ -1,7 +1,4 @@
-/**
- * The features that add rules to a packet filter, with one interface for tests. As a program it reads lines of steps
- * from stdin and runs them on its host.
- */
+/** One interface to the features that add rules. As a program, it runs the steps that it reads from stdin. */
 import { Firewall } from "../../../meta/firewall/testing/zones.ts"
 import { Hostports } from "../../../meta/portmap/main.ts"
 import { Masquerade } from "../../../pkg/masquerade/mod.ts"

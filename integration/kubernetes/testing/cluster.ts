@@ -163,10 +163,7 @@ export class Cluster implements AsyncDisposable {
     return ranges.size === this.nodes.length ? ranges : undefined
   }
 
-  /**
-   * Adds routes to the nodes' ranges in the namespace of the control plane, because the API server's proxy connects to
-   * pods. No agent runs there.
-   */
+  /** Adds the control plane's routes to the nodes' ranges: the API server's proxy connects to pods. */
   async #routeToPods(ranges: Ranges): Promise<void> {
     for (const { name, addresses } of this.nodes)
       for (const [at, range] of (ranges.get(name) ?? []).entries())

@@ -59,10 +59,7 @@ async function readDigests({ host }: ClusterNode): Promise<ReadonlySet<string>> 
   return new Set(stdout.trim().split("\n"))
 }
 
-/**
- * Starts an attack on the cluster every 20 seconds until `work` ends, even if an earlier attack still runs. Returns the
- * number of nodes that each attack hit.
- */
+/** Attacks every 20 seconds until `work` ends, also during an attack. Returns each attack's number of hit nodes. */
 export async function underFire(cluster: Cluster, work: Promise<unknown>): Promise<Map<string, number>> {
   let isOver = false
   const over = work.catch(() => undefined).finally(() => (isOver = true))

@@ -1,7 +1,4 @@
-/**
- * Edge cases of the rules, in addition to `cases.fixture.ts`. `variants.txt` has lint's findings for each case. A
- * configuration without findings is correct.
- */
+/** Edge cases besides `cases.fixture.ts`. `variants.txt` has lint's findings; without findings, a file is correct. */
 type Files = Readonly<Record<string, string>>
 
 const inList = (keys: string, ...plugins: string[]): Files => ({
