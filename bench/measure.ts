@@ -9,10 +9,7 @@ export interface StepSample extends Sample {
 
 /** A contender that is set up and ready to be timed. */
 export interface Contender extends AsyncDisposable {
-  /**
-   * Runs one round. Returns the sample of each step by the step's name. Steps that this contender does not support are
-   * omitted.
-   */
+  /** Runs one round. Returns the samples by the steps' names, without steps that this contender does not support. */
   round(): Promise<Readonly<Record<string, StepSample>>>
 }
 

@@ -33,10 +33,7 @@ function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd")
   return rows.map((row) => row.map(cell).join("  ").trimEnd())
 }
 
-/**
- * Formats the measurements as a table with times in milliseconds, one block per row of the benchmark. The verdicts
- * follow.
- */
+/** Formats the measurements as a table with times in milliseconds, one block per row. The verdicts follow. */
 export function formatTables(measurements: readonly Measurement[], verdicts: readonly Verdict[]): string {
   const [head = "", ...lines] = align(
     [["ms", ...columns], ...measurements.map((measured) => [`  ${contenderOf(measured)}`, ...numbersOf(measured)])],

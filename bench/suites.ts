@@ -66,10 +66,7 @@ export async function originOf(suite: Suite): Promise<string> {
   return /plugin (?:version )?(v?[0-9]\S*)/.exec(stdout + stderr)?.[1] ?? "an unknown version"
 }
 
-/**
- * Returns the sizes of a suite's files in bytes: of one plugin, and of all plugins that our suite has too. Each file is
- * counted once.
- */
+/** Returns the bytes of a suite's files: one plugin, and all that our suite has too. A file is counted once. */
 export function sizeOf(suite: Suite, plugins: readonly string[]): { bridge: number; all: number } {
   const files = new Map(plugins.map((name) => statSync(pluginPath(suite, name))).map((file) => [file.ino, file.size]))
   return { bridge: statSync(pluginPath(suite, "bridge")).size, all: [...files.values()].reduce((a, b) => a + b, 0) }

@@ -111,10 +111,7 @@ const inLargeNodes = (["ADD", "DEL"] as const).flatMap((verb) => [
   ),
 ])
 
-/**
- * The bounds for the data path: packets must not cost more than with Go's plugins. Runs of one suite differ by two
- * percent.
- */
+/** The bounds for the data path: at most the cost with Go's plugins. Runs of one suite differ by two percent. */
 const asGo: Bounds = [1.02, 1]
 const dataPath: readonly Target[] = [
   ...mappings.map((count) => {

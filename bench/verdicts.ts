@@ -14,10 +14,7 @@ export interface Verdict {
   readonly goal?: number
 }
 
-/**
- * Returns the verdicts on all measured targets and on the total size of files. Targets without measured rows are
- * omitted.
- */
+/** Returns the verdicts on the total size of files and all targets, except for targets without measured rows. */
 export function judge(measurements: readonly Measurement[], fileBytes: number): Verdict[] {
   const find = ([row, contender]: Cell) =>
     measurements.find((measured) => measured.row === row && measured.contender === contender)

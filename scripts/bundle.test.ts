@@ -5,10 +5,7 @@ import { pluginNames, pluginsInProcess, requirePlugin } from "../suite/plugins.t
 import { bundle, encodePositions } from "./bundle.ts"
 import { programsOf } from "./programs.ts"
 
-/**
- * Encodes a source map, ECMA-426. Each part of a generated line is [column, file, source line, source column], counted
- * from 0.
- */
+/** Encodes a source map, ECMA-426. A part of a line is [column, file, source line, source column], from 0. */
 function mappings(lines: readonly (readonly [number, number, number, number])[][]): string {
   const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
   const encode = (number: number) => {

@@ -8,9 +8,7 @@ export interface Export {
   readonly name: string
 }
 
-/**
- * A program in an executable. After the bundle is evaluated, the program is the function `globalThis.plugins[name]`.
- */
+/** A program in an executable. After evaluation of the bundle, it is the function `globalThis.plugins[name]`. */
 export interface Program {
   readonly name: string
   readonly run: Export
@@ -22,9 +20,7 @@ export interface Program {
 export interface Bundle {
   readonly name: string
   readonly script: string
-  /**
-   * Three lines: the script's name, the source files, and the source of each line. `pkg/engine/native.ts` reads them.
-   */
+  /** Three lines: the script's name, the source files, and each line's source. `pkg/engine/native.ts` reads them. */
   readonly positions: string
 }
 

@@ -10,9 +10,7 @@ interface Node {
   readonly [key: string]: unknown
 }
 
-/**
- * A declaration in a module: its text, beginning with the comment, and the positions of names of other declarations.
- */
+/** A declaration in a module: its text, from the comment on, and the positions of names of other declarations. */
 export interface Declaration {
   readonly module: string
   readonly name: string
@@ -78,10 +76,7 @@ export function readModule(file: string, text: string): Module {
   return { declarations, imports, exports, stars }
 }
 
-/**
- * Returns the names in a declaration that may refer to other declarations: types, the extended class, `typeof`; also
- * its own name.
- */
+/** Returns the names in a declaration that may refer to others: types, the extended class, `typeof`; also its own. */
 function referencesIn(declaration: Node): { start: number; name: string }[] {
   const found: { start: number; name: string }[] = []
   const add = (node: unknown) => {

@@ -74,16 +74,11 @@ const directories: Readonly<Record<StagedFile["kind"], string>> = {
   schema: "share/schemas",
 }
 
-/**
- * The size of a header and of a block in a tar file, and the position of the file's size in its header, in octal
- * digits; ustar(5).
- */
+/** ustar(5): the size of a header and of a block, and the position of the file's size, in octal digits, in a header. */
 const block = 512
 const sizeAt = [124, 136] as const
 
-/**
- * Compresses a tar file to gzip members, one per header and content. Equal contents are compressed once. RFC 1952, 2.2
- */
+/** Compresses a tar file to gzip members (RFC 1952, 2.2), one per header and content, equal contents only once. */
 function compressTar(tar: Buffer): Buffer {
   const members: Buffer[] = []
   const known = new Map<string, Buffer>()

@@ -3,10 +3,7 @@ const empty = Buffer.alloc(0)
 const SHT_NOBITS = 8
 const SHN_XINDEX = 0xffff
 
-/**
- * Returns the address and content of each section of an ELF file, as shown by `objdump --section-headers
- * --full-contents`.
- */
+/** Returns each section's address and content in an ELF file, like `objdump --section-headers --full-contents`. */
 export function sectionsOf(file: Buffer): Map<string, Buffer> {
   const [table, size] = [Number(file.readBigUInt64LE(40)), file.readUInt16LE(58)]
   const headerAt = (at: number) => file.subarray(table + at * size, table + (at + 1) * size)

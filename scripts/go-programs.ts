@@ -73,10 +73,7 @@ export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
-/**
- * The packages of Kubernetes' programs, in the order of their builds. All are in one module and share compiled
- * packages.
- */
+/** The packages of Kubernetes' programs, in the order of builds. They are in one module and share packages. */
 const kubernetesPackages = {
   "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
   "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",

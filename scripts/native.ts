@@ -53,10 +53,7 @@ async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string)
   return shop.link("from-bytecode", [...objects, blobs, shop.note(plugin)], way)
 }
 
-/**
- * The addresses of sections. They are below 2 GB, as position-dependent code requires, with space for each section to
- * grow.
- */
+/** The addresses of sections: below 2 GB, as position-dependent code requires, with space for each to grow. */
 const addresses = { image: "0x10000000", blobs: "0x20000000", code: "0x40000000" } as const
 
 const fixedFlags = [

@@ -36,9 +36,7 @@ async function programOf(name: string): Promise<Program> {
   return { name, run, args: [await exportOf(row.plugin, row.plugin), inProcess] }
 }
 
-/**
- * Returns the module of a plugin, and the name under which it exports a value. Throws if it does not export the value.
- */
+/** Returns a plugin's module, and the name under which it exports a value. Throws if it does not export it. */
 async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Promise<Export> {
   const [main] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: root, absolute: true })
   if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)

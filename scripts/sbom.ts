@@ -79,10 +79,7 @@ function readHashes(): Models.Component {
   })
 }
 
-/**
- * Returns the C library: the installed one for amd64, the one pinned in `host/musl-arm64.txt` for arm64, or the
- * packager's own.
- */
+/** Returns the C library: for amd64 the installed one, for arm64 that in `host/musl-arm64.txt`, or the packager's. */
 async function readMusl(target: Target): Promise<Models.Component> {
   const [type, licence] = [Enums.ComponentType.Library, "MIT"]
   const { libraries, isOwn } = await muslOf(target)

@@ -41,10 +41,7 @@ function readPin(file: string, form: RegExp): RegExpExecArray {
   return found
 }
 
-/**
- * Returns the path of a pinned file in the directory `CNI_VENDOR`; undefined without the variable. Throws like
- * `requireVendored`.
- */
+/** Returns a pinned file's path in `CNI_VENDOR`; undefined without the variable. Throws like `requireVendored`. */
 export function findVendored(pinned: Pinned): string | undefined {
   return process.env.CNI_VENDOR ? requireVendored(process.env.CNI_VENDOR, pinned) : undefined
 }
@@ -95,10 +92,7 @@ export async function fetchEngine(into: string): Promise<string> {
   return join(into, basename(vendored))
 }
 
-/**
- * Fetches Debian's package of musl for arm64 into a directory. Uses apt's helper, which uses apt's proxy. Returns the
- * path.
- */
+/** Fetches Debian's musl for arm64 into a directory, by apt's helper, which uses apt's proxy. Returns the path. */
 export async function fetchMusl(into: string): Promise<string> {
   const { url, sha256 } = pinnedMusl()
   console.error(`Fetching musl for arm64: ${url}`)

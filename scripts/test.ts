@@ -41,9 +41,7 @@ function testFiles(rooms: readonly string[]): string[] {
   return [...new Bun.Glob(`{${rooms.join(",")}}/**/*.test.ts`).scanSync(root)].map((file) => `./${file}`).sort()
 }
 
-/**
- * Runs the checks and the unit tests at the same time. The compiler and each `bun test` use little more than one CPU.
- */
+/** Runs the checks and the unit tests at the same time. The compiler and each `bun test` use about one CPU. */
 async function gate(runner: Runner): Promise<void> {
   const slow = new Set(slowUnitFiles())
   const files = testFiles(unitRooms).filter((file) => !slow.has(file))
@@ -96,10 +94,7 @@ function isRoot(runner: Runner): boolean {
 /** Returns one group per file, so that each file has its own `bun test` and does not affect the others. */
 const alone = (files: readonly string[]) => files.map((file) => [file])
 
-/**
- * The files that wait the longest. They begin first; otherwise they would run at the end, when all other lanes are
- * idle.
- */
+/** The files that wait the longest. They begin first; otherwise they would end alone, with all other lanes idle. */
 const longestWaits = [
   "integration/dhcp/lease.test.ts",
   "integration/every-plugin/del.test.ts",
@@ -136,10 +131,7 @@ const watched = [
   "tuning/{add,undo}",
 ]
 
-/**
- * The tests that `--sample` selects of these: each plugin, each verb, both packet filters, undo, and one report of the
- * tool.
- */
+/** The tests of these with `--sample`: each plugin, each verb, both packet filters, undo, one report of the tool. */
 const watchedSample = [
   "bridge/{add,masquerade,undo}",
   "cni/{gc,ps}",
@@ -241,10 +233,7 @@ async function beginLongForm(): Promise<string> {
   return figures
 }
 
-/**
- * The newest container runtimes that the Go module proxy has completely, and kustomize, which renders the manifests in
- * deploy.
- */
+/** The newest runtimes that the Go module proxy has completely, and kustomize, which renders deploy's manifests. */
 const newestRuntimes = ["containerd", "nerdctl", "cri-o", "kustomize"] as const
 
 /** Builds the newest containerd, kubelet and other runtimes, and runs the tests that start pods with them. */
@@ -268,10 +257,7 @@ async function release(runner: Runner): Promise<void> {
   await integration(runner, integrationFiles("release"))
 }
 
-/**
- * Returns the test files that take long and cover rare cases: every kind of kill and error, whole tables of faults,
- * many containers.
- */
+/** Returns the long tests of rare cases: every kind of kill and error, whole tables of faults, many containers. */
 function longFiles(): string[] {
   return filesOf([
     "install/kill.test.ts",
@@ -295,10 +281,7 @@ function longFiles(): string[] {
   ])
 }
 
-/**
- * Runs the gate, the slow unit tests and the integration tests, without the long ones. A case that plugins share runs
- * for half of them.
- */
+/** Runs the gate, slow unit tests and integration tests without the long ones. Shared cases run for half of the plugins. */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "half"
   await gate(runner)
@@ -350,10 +333,7 @@ const modes: Readonly<Record<string, Mode>> = {
     if (!(await runner.step("kube-proxy, kube-apiserver", build, 10_800_000))) return
     await integration(runner, integrationFiles("kubernetes"))
   },
-  /**
-   * The newest containerd, nerdctl, CRI-O and kubelet. If this machine does not have them, they are built, which takes
-   * 45 minutes.
-   */
+  /** The newest containerd, nerdctl, CRI-O and kubelet, built if this machine lacks them, which takes 45 minutes. */
   runtimes,
   /** Packages of a sample of files. The programs of their distributions read, install and run them. */
   release,
@@ -366,10 +346,7 @@ const modes: Readonly<Record<string, Mode>> = {
    * `--sample` selects a part of them.
    */
   sanitized,
-  /**
-   * The long form of the tests of kills, errors, storms and garbage. Words select the files whose path contains one of
-   * them.
-   */
+  /** The long form of the tests of kills, errors, storms and garbage. Words select files whose path contains one. */
   faults,
   /** The tests of the statements in scripts/test/statements.txt, and the results, with `--json` as JSON. */
   conformance,

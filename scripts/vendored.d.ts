@@ -8,7 +8,5 @@ export interface Locked {
 export function archiveOf(path: string, known: Locked): string
 /** Returns the packages of a lock file that this machine needs: each package's path in the project, and its data. */
 export function packagesOf(lock: unknown): [path: string, known: Locked][]
-/**
- * Throws if the archive of a package is missing in a vendored directory, or does not have the hash in the lock file.
- */
+/** Throws if a package's archive is missing in a vendored directory, or does not have the hash in the lock file. */
 export function checkArchive(directory: string, path: string, known: Locked): void

@@ -18,10 +18,7 @@ export function requireSameSections(maker: string, linked: string): void {
 
 const empty = Buffer.alloc(0)
 
-/**
- * Returns the configuration for an ADD that needs neither root nor a namespace, and changes only files below
- * `directory`.
- */
+/** Returns the configuration for an ADD without root and namespace, which changes only files below `directory`. */
 const addOf = (name: string, directory: string) => ({
   cniVersion: "1.1.0",
   name: "verify",

@@ -131,10 +131,7 @@ export class Workshop {
     return this.assembly("blobs", ...lines)
   }
 
-  /**
-   * Writes assembly with a heap image in the format of snapshot.c. Without a file, it reserves the first page. Returns
-   * the path.
-   */
+  /** Writes assembly with a heap image in snapshot.c's format, or the first page reserved for it. Returns the path. */
   image(file?: string): string {
     const content = file === undefined ? ".zero 4096" : `.incbin ${quoted(file)}`
     return this.assembly("image", `.section .image,"aw",@progbits\n.global image_section\nimage_section: ${content}`)

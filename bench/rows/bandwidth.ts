@@ -5,10 +5,7 @@ import { pluginPath, type Suite } from "../suites.ts"
 /** The numbers of limited containers on the host before the measurement. */
 const fillings = [0, 1_000] as const
 
-/**
- * Returns the configuration of bandwidth for a container, limited in both directions, in the newest version that both
- * suites support.
- */
+/** Returns the configuration of limits in both directions, in the newest version that both suites support. */
 function bandwidthConfig(netns: string) {
   return {
     cniVersion: "1.0.0",

@@ -5,9 +5,7 @@ import { startNode } from "./node.ts"
 /** The numbers of other pods on the node: one, and kubelet's default maximum. */
 export const residents = [1, 110] as const
 
-/**
- * Returns the configuration of a bridge with a gateway and host-local, in the newest version that both suites support.
- */
+/** Returns the configuration of a bridge with gateway and host-local, in the newest version of both suites. */
 export function bridgeConfig(ipMasq: boolean, dataDir: string) {
   const ipam = { type: "host-local", dataDir, ranges: [[{ subnet: "10.88.0.0/16" }]], routes: [{ dst: "0.0.0.0/0" }] }
   return { cniVersion: "1.0.0", name: "bench", type: "bridge", bridge: "bench0", isGateway: true, ipMasq, ipam }

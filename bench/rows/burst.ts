@@ -50,9 +50,7 @@ async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   }
 }
 
-/**
- * Returns the scenarios of a node after a boot or during a deployment: many containers, some of them at the same time.
- */
+/** Returns the scenarios of a node after a boot or during a deployment: many containers, some at the same time. */
 export function bursts(suites: readonly Suite[]): Scenario[] {
   return atATime.map((parallel) => ({
     name: `${containers} containers, ${parallel} at a time,`,

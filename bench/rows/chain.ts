@@ -43,10 +43,7 @@ async function startFloor(suites: readonly Suite[]): Promise<Contender> {
   }
 }
 
-/**
- * Returns the scenarios of a pod's whole network: with one port beside one other pod and on a full node, and with
- * twenty ports.
- */
+/** Returns the scenarios of a pod's network: one port beside one other pod and on a full node, and twenty ports. */
 export function chains(suites: readonly Suite[]): Scenario[] {
   const scenario = (ports: number, pods: number): Scenario => ({
     name: `chain with ${ports} port${ports === 1 ? "" : "s"} beside ${pods}`,

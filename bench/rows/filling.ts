@@ -1,9 +1,7 @@
 import type { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Suite } from "../suites.ts"
 
-/**
- * Adds a suite's rules for many simulated containers to a host. An ADD must have created the tables and chains before.
- */
+/** Adds a suite's rules for many simulated containers. An ADD must have created the tables and chains before. */
 export type Filling = (host: HostNamespace, suite: Suite) => Promise<void>
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)

@@ -6,10 +6,7 @@ import { fillSameBridge } from "./filling.ts"
 /** The numbers of accepted containers on the host before the measurement. */
 const fillings = [0, 1_000] as const
 
-/**
- * Returns the configuration of firewall for a container of bridge, with nerdctl's policy, in the newest version that
- * both suites support.
- */
+/** Returns the configuration with nerdctl's policy, in the newest version that both suites support. */
 function firewallConfig(netns: string) {
   return {
     cniVersion: "1.0.0",

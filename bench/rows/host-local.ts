@@ -66,10 +66,7 @@ async function startFirst(suite: Suite): Promise<Contender> {
   }
 }
 
-/**
- * Starts a contender that times an ADD after another suite or an operator has changed the store, so that the index must
- * be rebuilt.
- */
+/** Starts a contender that times an ADD after another program changed the store: the index must be rebuilt. */
 async function startAnew(suite: Suite, taken: number): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, taken)
   let rounds = 0
@@ -102,10 +99,7 @@ const numbers = new Intl.NumberFormat("en")
 
 export const withLeases = (suite: Suite["name"], taken: number) => `${suite}, ${numbers.format(taken)} leases`
 
-/**
- * Returns the scenarios of host-local: one lease, and a hundred leases by eight processes, from pools of increasing
- * fullness.
- */
+/** Returns the scenarios of host-local: one lease, and a hundred by eight processes, from ever fuller pools. */
 export function hostLocals(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((taken) => [withLeases(suite.name, taken), () => startOneByOne(suite, taken)] as const),

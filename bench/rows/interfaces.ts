@@ -30,10 +30,7 @@ const kinds: readonly { type: string; keys?: object; needs?: Feature }[] = [
   { type: "tap", needs: "tap" },
 ]
 
-/**
- * Returns a scenario for each interface plugin that the kernel supports, with host-local. Debian's Go plugins include
- * neither dummy nor tap.
- */
+/** Returns a scenario with host-local for each interface plugin that the kernel supports. */
 export function interfaces(suites: readonly Suite[]): Scenario[] {
   return kinds
     .filter(({ needs }) => needs === undefined || hasFeature(needs))

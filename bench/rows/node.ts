@@ -73,10 +73,7 @@ export class Node implements AsyncDisposable {
   }
 }
 
-/**
- * Starts a contender that times ADD and DEL of a pod's whole chain on a node with other pods. `setUp` prepares the node
- * for the chain.
- */
+/** Starts a contender that times ADD and DEL of a pod's chain beside other pods. `setUp` prepares the node. */
 export async function startNode(
   suite: Suite,
   chainOf: ChainOf,

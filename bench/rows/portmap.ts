@@ -6,9 +6,7 @@ import { fillPortmap } from "./filling.ts"
 /** The numbers of containers with a mapped port on the host before the measurement. */
 const fillings = [1, 1_000] as const
 
-/**
- * Returns the configuration of portmap for a container with one port, in the newest version that both suites support.
- */
+/** Returns the configuration of portmap with one port, in the newest version that both suites support. */
 function portmapConfig(netns: string) {
   return {
     cniVersion: "1.0.0",

@@ -84,10 +84,7 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
 
 type Step = (typeof nodes)[number]["steps"][number]
 
-/**
- * The number of attachments that exist only as records in the cache. The engines differ in the time to read and join
- * them.
- */
+/** The number of attachments with only a record in the cache. Engines differ in the time to read and join them. */
 const RECORDS = 2_000
 const recordSteps = ["ps", "doctor", "graph"] as const
 
@@ -122,9 +119,7 @@ async function bundleForBun(outdir: string): Promise<readonly string[]> {
   return [process.execPath, join(outdir, "cni.js")]
 }
 
-/**
- * Starts a contender that times commands beside thousands of records. `commandOf` returns the command for an engine.
- */
+/** Starts a contender that times commands beside thousands of records. `commandOf` returns an engine's command. */
 async function startRecords(commandOf: (directory: string) => Promise<readonly string[]>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

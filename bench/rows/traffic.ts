@@ -45,10 +45,7 @@ const numbers = new Intl.NumberFormat("en")
 
 const titleOf = ({ what, count }: Traffic) => `${numbers.format(count)} ${titles[what]}`
 
-/**
- * Starts a host of one suite with two pods, many simulated ones, and a machine outside. Each step times one kind of
- * traffic.
- */
+/** Starts a suite's host with two pods, many simulated ones and a machine outside. A step is one kind of traffic. */
 async function startPath(suite: Suite, hasFirewall: boolean, fill: Filling, steps: Steps): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const node = stack.use(await Node.open(suite, chainOf(hasFirewall)))
@@ -126,10 +123,7 @@ export const pathRows: readonly string[] = paths.flatMap(({ name }) => rowsOf(na
 
 export const besideMappings = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/**
- * Returns the scenarios that measure the cost of the suites' rules for packets: new connections, round trips and
- * throughput.
- */
+/** Returns the scenarios of the rules' cost for packets: new connections, round trips and throughput. */
 export function traffics(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, steps: Steps, hasFirewall: boolean, fill: Filling): Scenario => ({
     name,

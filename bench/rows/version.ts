@@ -17,10 +17,7 @@ async function startVersion(bin: string, cold = false): Promise<Contender> {
   }
 }
 
-/**
- * Returns the scenarios of starting a plugin, also for the first time after a boot, compared with a program that does
- * nothing.
- */
+/** Returns the scenarios of a plugin's start, also the first one after a boot, beside a program that does nothing. */
 export function versions(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, cold: boolean): Scenario => ({
     name,

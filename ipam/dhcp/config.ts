@@ -133,9 +133,7 @@ const upstreamRequests = [3, 1]
  */
 const ourRequests = [6, 15, 26, 42, 119]
 const CLASSLESS_ROUTES = 121
-/**
- * The options that upstream's client library requests if the list is empty: subnet mask, routers, domain, name servers.
- */
+/** The options that upstream's client library requests for an empty list: mask, routers, domain, name servers. */
 const fallbackRequests = [1, 3, 15, 6]
 
 export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
@@ -162,10 +160,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** The metric of all routes in the result. 0 leaves the metrics unchanged. */
     priority: ipam.priority,
-    /**
-     * Whether to use the name servers, domains and MTU of the server's answer. If false, uses the same options as
-     * upstream's plugin.
-     */
+    /** Whether to use the answer's name servers, domains and MTU. If false, uses the options that upstream uses. */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
     /** Whether to probe for an address by ARP before use. */

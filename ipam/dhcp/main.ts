@@ -95,10 +95,7 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
   }
 }
 
-/**
- * Calls `act` with the daemon's service on its journal. Returns false if there is no journal. Throws code 11 if a
- * daemon has locked it.
- */
+/** Calls `act` with the service on the daemon's journal. Returns false without one. Throws code 11 if it is locked. */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
   const { journal } = env

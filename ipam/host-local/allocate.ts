@@ -234,9 +234,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   })
 }
 
-/**
- * Reserves an address. If that fails, releases the addresses of dead containers, rebuilds the index, and tries again.
- */
+/** Reserves an address. On failure releases the addresses of dead containers, rebuilds the index, and retries. */
 function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined): Reserved | undefined {
   const reserved = reserve()
   if (reserved) return reserved
@@ -244,10 +242,7 @@ function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined)
   return reserve()
 }
 
-/**
- * Releases the addresses of an earlier container with the same owner, and returns them. Throws if that container may be
- * alive.
- */
+/** Releases and returns the addresses of an earlier container with this owner. Throws if it may be alive. */
 function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly RangeSet[]): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []

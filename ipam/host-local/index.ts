@@ -14,9 +14,7 @@ export class Index {
   readonly #directory: string
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  /**
-   * Whether the bitmap is being rebuilt. Pages that are not in memory then count as empty, even if they are on disk.
-   */
+  /** Whether the bitmap is being rebuilt. Pages that are not in memory then count as empty, even if on disk. */
   #isNew = false
   #isWritten = true
 

@@ -15,10 +15,7 @@ export interface Lease {
   readonly holder: LeaseOwner | "torn" | "foreign"
   /** The write time of the file, in milliseconds since 1970. */
   readonly writtenMs: number
-  /**
-   * The path of the container's network namespace, and whether that namespace still exists. Absent if it was not
-   * recorded.
-   */
+  /** The path of the container's network namespace, and whether it still exists. Absent if it was not recorded. */
   readonly netns?: { path: string; exists: boolean }
   /** The state of the owner. Absent for files that are not reservations. */
   readonly liveness?: Liveness
@@ -95,9 +92,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   }
 }
 
-/**
- * Returns the use of a range set: the number of assigned addresses, how many of them are reclaimable, and the total.
- */
+/** Returns the use of a range set: the assigned addresses, how many of them are reclaimable, and the total. */
 export function usageOf(
   set: RangeSet,
   taken: readonly Address[],

@@ -25,10 +25,7 @@ export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   return containerId === undefined ? "foreign" : { containerId, ifName }
 }
 
-/**
- * Reports whether a reservation of `holder` belongs to `owner`: by container and interface, or by container only for
- * one in the old format.
- */
+/** Reports whether a reservation is an owner's: by container and interface, or by container in the old format. */
 export function isHeldBy(holder: LeaseOwner | "torn" | "foreign", owner: LeaseOwner): boolean {
   if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
   return holder.ifName === owner.ifName || holder.ifName === ""
@@ -42,10 +39,7 @@ export function describeOwner({ containerId, ifName }: LeaseOwner): string {
 /** The way to install the tool that errors recommend. A node may lack it, because no plugin needs it. */
 export const toolHint = '("cni install --tool-dir" installs "cni")'
 
-/**
- * Returns the addresses that have a file, with their text. A file name that is not the canonical text of an address is
- * not a reservation.
- */
+/** Returns the addresses that have a file, with their text. A name that is not canonical is not a reservation. */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
   for (const name of files.readDirectory(directory)) {
     const address = parseAddress(name)
@@ -69,9 +63,7 @@ export function readHolder(
   }
 }
 
-/**
- * `O_TMPFILE`, for an unnamed file, on x86-64 and on arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`.
- */
+/** `O_TMPFILE`, for an unnamed file, on x86-64 and arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`. */
 export const unnamed = [0o20200000, 0o20040000]
 
 /** Returns the prefix of an owner's drafts. In the name of an empty draft it is the only trace of the owner. */

@@ -17,10 +17,7 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/**
- * The state of an owner. Addresses of a dead owner may be given to others; those of a lost owner only to the same
- * owner.
- */
+/** The state of an owner. A dead owner's addresses may be given to others, a lost owner's only to the same owner. */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**

@@ -7,10 +7,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const ranges = [{ subnet: "10.0.0.0/24" }]
 
-/**
- * Starts a process that holds the lock until its stdin is closed. It uses flock(1), whose lock is the same as
- * upstream's.
- */
+/** Starts a process that holds the lock until its stdin is closed, by flock(1), which locks like upstream. */
 async function holder(directory: string) {
   const command = ["flock", `${directory}/lock`, "sh", "-c", "echo locked; read -r _; sleep 0.05"]
   const child = Bun.spawn(command, { stdin: "pipe", stdout: "pipe" })

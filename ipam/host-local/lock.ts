@@ -56,10 +56,7 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
 /** The timeout of STATUS for the lock: many times as long as all calls of a burst need it. */
 const statusDeadlineMs = 5_000
 
-/**
- * Throws code 11 with the process that has the store's lock if the lock does not become free, because an ADD would time
- * out.
- */
+/** Throws code 11 with the lock's holder if the lock does not become free, because an ADD would time out. */
 export function requireLockable(directory: string, deadlineMs = statusDeadlineMs): void {
   lockStore(directory, deadlineMs)?.[Symbol.dispose]()
 }
@@ -82,10 +79,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   }
 }
 
-/**
- * Returns a watch of a path, or undefined if the user's limit of watches is reached. Without one the lock is tried
- * every millisecond.
- */
+/** Returns a watch of a path; undefined at the user's limit of watches. The lock is then tried every millisecond. */
 function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }

@@ -20,10 +20,7 @@ export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }
 
-/**
- * The host-local plugin: a container has one address of each range set until its DEL. The reservations are files on
- * this host.
- */
+/** The host-local plugin: until DEL a container has one address of each range set, reserved by files on this host. */
 export const hostLocal = definePlugin<HostLocalConfig>({
   name: "host-local",
   fields: hostLocalFields,
@@ -106,10 +103,7 @@ function readResolvConf(path: string): Dns {
   }
 }
 
-/**
- * Parses the name servers, domain, search list and options of resolv.conf(5). Does not check values, and ignores other
- * keywords.
- */
+/** Parses the name servers, domain, search list and options of resolv.conf(5), unchecked. Ignores other keywords. */
 export function parseResolvConf(text: string): Dns {
   const dns: Required<Pick<Dns, "nameservers" | "search" | "options">> & Dns = {
     nameservers: [],

@@ -18,10 +18,7 @@ export function readCursor({ files, directory }: StorePlace, index: number): Add
   return text === undefined ? undefined : parseAddress(text.trim())
 }
 
-/**
- * Writes the last assigned address of range set `index`. Only logs a failure, which makes released addresses be reused
- * sooner.
- */
+/** Writes the last assigned address of range set `index`. A failure is only logged: addresses are reused sooner. */
 export function writeCursor({ files, directory, log }: StorePlace, index: number, address: Address): void {
   try {
     writeSmall(files, cursorPath(directory, index), formatAddress(address))

@@ -4,10 +4,7 @@ import { requireOwn } from "../../pkg/records/mod.ts"
 import { CniError, Code, isJsonObject, type JsonValue, messageOf } from "../../pkg/types/mod.ts"
 import { parseRangeSets, type RangeSet } from "./ranges.ts"
 
-/**
- * The directory in which `cni-agent` writes the ranges of this node. Each network has a file,
- * `/run/cni/ranges/NETWORK.json`.
- */
+/** The directory of this node's ranges. `cni-agent` writes a file for each network: `/run/cni/ranges/NETWORK.json`. */
 export const RANGES_DIRECTORY = "/run/cni/ranges"
 
 /** The maximum size of a file in bytes. A file has about 150 bytes, and one read(2) reads it. */
@@ -17,10 +14,7 @@ const FILE_MAX = 4096
 export interface NodeRanges {
   readonly version: 1
   readonly node: string
-  /**
-   * The node's prefixes, at most one per family. Empty if the Node object has none. A container gets an address of each
-   * prefix.
-   */
+  /** The node's prefixes, at most one per family; empty if it has none. A container gets an address of each. */
   readonly ranges: readonly string[]
   /** Earlier ranges of the node. Containers may still have addresses of them. */
   readonly former: readonly string[]

@@ -121,10 +121,7 @@ export function rangeOf(set: RangeSet, address: Address): Range | undefined {
   return undefined
 }
 
-/**
- * Reports whether an address of a set is never assigned, because it is a gateway of the set, a network address, or a
- * broadcast address.
- */
+/** Reports whether an address is never assigned: a gateway of the set, a network address, a broadcast address. */
 export function isKeptBack(set: RangeSet, address: Address): boolean {
   for (const { gateway, reserved } of set) {
     if (isSameAddress(gateway, address)) return true

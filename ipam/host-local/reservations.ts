@@ -36,10 +36,7 @@ function takeBack(store: Store, owner: LeaseOwner): void {
   }
 }
 
-/**
- * Releases all of an owner's addresses in the store. An owner without addresses is not an error. Returns false without
- * a store.
- */
+/** Releases all of an owner's addresses; none is not an error. Returns false if the store does not exist. */
 export function release(store: Store, owner: LeaseOwner): boolean {
   return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
     store.removeDrafts((found) => formatOwner(found) === formatOwner(owner), draftPrefix(owner))
@@ -52,10 +49,7 @@ export function release(store: Store, owner: LeaseOwner): boolean {
   })
 }
 
-/**
- * Releases one address for a person, and the other addresses of its owner. Returns the owner if the address was
- * reserved.
- */
+/** Releases one address for a person, and the others of its owner. Returns the owner of a reserved address. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return describeErrors(`Cannot release ${address} in "${store.directory}"`, () =>
     inSession(store, (session) => {
@@ -68,10 +62,7 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
   )
 }
 
-/**
- * Releases the reservations of all owners for which `isKept` returns false. Continues after failures, and throws one
- * error at the end.
- */
+/** Releases reservations of owners that `isKept` rejects. Continues after failures; throws one error at the end. */
 export function releaseOthers(store: Store, isKept: (owner: LeaseOwner) => boolean): void {
   describeErrors(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()

@@ -45,9 +45,7 @@ export class Store {
     this.#lockDeadlineMs = lockDeadlineMs
   }
 
-  /**
-   * Creates the directories of the store, like `mkdir -p`. Throws `CniError` if other users can change their content.
-   */
+  /** Creates the store's directories, like `mkdir -p`. Throws `CniError` if other users can change their content. */
   create(): void {
     this.#requireOwn()
     this.files.makeDirectories(this.directory)
@@ -56,10 +54,7 @@ export class Store {
     this.#requireOwn()
   }
 
-  /**
-   * Throws if users other than root can change the store. Checks this once: if only root can change it now, that
-   * remains so.
-   */
+  /** Throws if others than root can change the store. One check is enough: if only root can, that remains so. */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")
     this.#isOwn = true
@@ -74,10 +69,7 @@ export class Store {
     return lockStore(this.directory, this.#lockDeadlineMs)
   }
 
-  /**
-   * Syncs the file names of the reservations if other hosts use the store, because those use them after this host has
-   * failed.
-   */
+  /** Syncs the file names if other hosts use the store: they read the reservations after this host has failed. */
   sync(): void {
     if (this.#isShared) this.files.syncPath(this.directory)
   }

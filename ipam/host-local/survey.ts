@@ -7,10 +7,7 @@ import { fileNumberOf, fileNumbersIn, type LeaseRecord, ownerKey } from "./recor
 
 /** The content of a store's files in a compact form, because a large store has many thousands of files. */
 export interface Scan {
-  /**
-   * The reservations: addresses and the texts of their files, one after the other, by the number of the owner's index
-   * file.
-   */
+  /** The reservations, addresses and texts of files alternately, by the number of the owner's index file. */
   readonly reservations: ReadonlyMap<number, readonly string[]>
   /** The addresses with empty files, which a power cut or a crash during upstream's ADD leaves. */
   readonly torn: Set<string>

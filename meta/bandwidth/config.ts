@@ -27,9 +27,7 @@ export const bandwidthFields = {
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ingressRate", "egressRate"],
@@ -65,9 +63,7 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
 
 type Entry = Infer<typeof entry>
 
-/**
- * Subnets of peers. With `areShaped`, only traffic with these peers is limited, otherwise only traffic with all others.
- */
+/** Subnets of peers. With `areShaped`, only traffic with these is limited, otherwise only that with all others. */
 export interface Subnets {
   areShaped: boolean
   list: readonly Cidr[]

@@ -13,10 +13,7 @@ import {
 import { CniError, Code, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 
-/**
- * The `txqueuelen` of the device, for qdiscs that other programs add; our tbf has its own limit in bytes. Upstream's 0
- * would mean 1.
- */
+/** The device's `txqueuelen`, for qdiscs of other programs; our tbf has a limit in bytes. Upstream's 0 would mean 1. */
 const QUEUE_LENGTH = 1000
 
 export interface IfbOwner {

@@ -31,10 +31,7 @@ export function queueLimit({ rate, burst }: Limit): number {
 /** The largest packet that a sender passes to its link in one piece. tbf splits such a packet, htb does not. */
 const LARGEST_PACKET = 64 * 1024
 
-/**
- * Returns the length of an htb class's queue in bytes: that of `queueLimit` plus one unsplit packet, which would not
- * fit otherwise.
- */
+/** Returns the length of an htb class's queue in bytes: `queueLimit` plus one unsplit packet, which must fit. */
 export function classQueueLimit(limit: Limit): number {
   return Math.min(queueLimit(limit) + LARGEST_PACKET, MAX_U32)
 }
@@ -76,9 +73,7 @@ export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   return !hasExactTicks(limit) || buffer === ticksOf(limit)
 }
 
-/**
- * Returns the options of an htb class for a limit. A burst that takes more than 274 s at the rate is reduced to 274 s.
- */
+/** Returns the options of an htb class for a limit. A burst of more than 274 s at the rate is reduced to 274 s. */
 export function htbOptions(limit: Limit): HtbClass["options"] {
   const { rate } = limit
   const buffer = Math.min(Math.max(ticksOf(limit), 1), MAX_U32)

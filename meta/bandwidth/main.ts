@@ -19,9 +19,7 @@ import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
 export { bandwidthKeyDocs } from "./config.ts"
 
-/**
- * Limits the rates at which a container sends and receives. An earlier plugin of the chain has connected the container.
- */
+/** Limits the rates at which a container sends and receives. An earlier plugin of the chain has connected it. */
 export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",
   fields: bandwidthFields,
@@ -81,10 +79,7 @@ function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: Bandw
   })
 }
 
-/**
- * Throws `CniError` if the kernel does not support a kind of qdisc. The request has no parameters, so it creates
- * nothing.
- */
+/** Throws `CniError` if the kernel lacks a kind of qdisc. The request has no parameters, so it creates nothing. */
 function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
   const loopback = findLink(host, "lo")
   if (!loopback) return

@@ -39,9 +39,7 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],

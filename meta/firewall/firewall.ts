@@ -70,9 +70,7 @@ export class Firewall implements Disposable {
   /** Reports whether the kernel may have rules of firewalld. */
   readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
 
-  /**
-   * Adds the rules of an attachment. A repeated call changes nothing. `undo` reverses the changes. Throws `CniError`.
-   */
+  /** Adds the rules of an attachment. Repetition changes nothing. `undo` reverses the changes. Throws `CniError`. */
   add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, log?: (line: string) => void): void {
     const socket = this.#filter?.socket
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
@@ -131,9 +129,7 @@ export class Firewall implements Disposable {
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
 
-  /**
-   * Removes the rules in nf_tables and keeps the sources in firewalld: with firewalld the Go suite uses only sources.
-   */
+  /** Removes the rules in nf_tables, keeps the sources in firewalld: with firewalld the Go suite uses only sources. */
   #leaveToFirewalld(wanted: readonly RestorableFirewall[], { isDry }: RestoreOptions): void {
     for (const { spec, tell, refuse } of wanted) {
       try {

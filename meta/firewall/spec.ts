@@ -42,10 +42,7 @@ export interface Note {
   zone: string | undefined
 }
 
-/**
- * Formats a note: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted". Interface names contain no "/" and no white
- * space.
- */
+/** Formats a note: "2", "2 br0/veth1", "2 br0/ trusted", "2 - trusted". Interface names contain no "/" or space. */
 export function printNote({ count, link, zone }: Note): string {
   const place = link ? `${link.bridge}/${link.port ?? ""}` : "-"
   return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")

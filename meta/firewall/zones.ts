@@ -100,10 +100,7 @@ export function addSources(
   tell(failures, "the next ADD tries again", log)
 }
 
-/**
- * Restores the sources that firewalld has lost. Each zone is listed once. A failure is reported as the attachment's
- * outcome.
- */
+/** Restores sources that firewalld lost. Each zone is listed once. A failure is the attachment's outcome. */
 export function restoreSources(
   firewalld: Firewalld,
   wanted: readonly { one: Pick<Restorable<unknown>, "tell" | "refuse">; sources: readonly Source[] }[],

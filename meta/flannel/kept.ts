@@ -54,10 +54,7 @@ export class KeptConfigs {
     })
   }
 
-  /**
-   * Removes a network's stored configurations of owners that are not in `valid`, and temporary files of killed calls.
-   * Throws `CniError`.
-   */
+  /** Removes a network's configurations of owners not in `valid`, and files of killed calls. Throws `CniError`. */
   removeStale(network: string, valid: readonly Owner[]): void {
     const keep = new Set(valid.flatMap((owner) => [recordName(owner), owner.containerId]))
     const drafts = this.#records.list().filter((name) => name.startsWith(".") && isRecordOf(name.slice(1), network))

@@ -36,10 +36,7 @@ export const flannel = definePlugin<FlannelConfig>({
   gc: collectGarbage,
 })
 
-/**
- * Adds an attachment through the delegate. The configuration is stored before that, so that DEL finds it even if this
- * process is killed.
- */
+/** Adds by the delegate. Stores the configuration before, so that DEL finds it even if this process is killed. */
 function addByDelegate(call: Call, config: FlannelConfig): Answered {
   const subnets = readSubnetFile(config.subnetFile)
   refuseRepetition(call)
@@ -156,10 +153,7 @@ function checkDelegate(call: Call, config: FlannelConfig): void {
   call.delegate.check(typeOf(kept.config), configFor(call, kept.config, ofAttachment))
 }
 
-/**
- * Deletes an attachment through the delegate, with the configuration of ADD. It stays stored until the delegate has
- * succeeded.
- */
+/** Deletes by the delegate, with the configuration of ADD, which stays stored until the delegate has succeeded. */
 function deleteByDelegate(call: Call, config: FlannelConfig): void {
   const configs = new KeptConfigs(config.dataDir)
   const owner = ownerOf(call)

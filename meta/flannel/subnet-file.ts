@@ -21,10 +21,7 @@ const knownKeys: readonly string[] = [...networkKeys, ...subnetKeys, MTU, IPMASQ
 
 const WHERE_TO_LOOK = "read the log of this node's flannel pod"
 
-/**
- * Reads flanneld's file. Throws code 11 while the file does not exist, and code 999 that names the key if the file is
- * invalid.
- */
+/** Reads flanneld's file. Throws code 11 if it does not exist yet, and code 999 with the key if it is invalid. */
 export function readSubnetFile(path: string): NodeSubnets {
   return parseSubnetFile(decodeUtf8(readBytes(path)), path)
 }

@@ -73,9 +73,7 @@ export const portmapFields = {
   ...runtimeFields,
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.portMappings[]`",
@@ -198,10 +196,7 @@ function wordsOf(key: string, words: readonly string[], lenient: boolean): reado
   return words
 }
 
-/**
- * Returns the requested backend; keys that only one backend supports request it too. Throws code 7 if keys request
- * both.
- */
+/** Returns the requested backend, also by keys that only one supports. Throws code 7 if keys request both. */
 function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")

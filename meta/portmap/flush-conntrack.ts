@@ -78,10 +78,7 @@ function udpTo(mappings: readonly HostPort[]): { protocol: number; ports: readon
   return { protocol: protocolNumber.udp, ports: mappings.map(({ hostPort }) => hostPort) }
 }
 
-/**
- * Returns the mapping for packets to a port of an address. A mapping for that address has precedence over one for all
- * addresses.
- */
+/** Returns the mapping for packets to a port of an address. One for this address precedes one for all addresses. */
 function mappingFor(mappings: readonly Mapping[], ip: Uint8Array, port: number): Mapping | undefined {
   const ours = mappings.filter(({ hostPort }) => hostPort === port)
   return ours.find(({ hostIp }) => String(hostIp) === String(ip)) ?? ours.find(({ hostIp }) => hostIp === undefined)

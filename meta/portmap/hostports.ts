@@ -28,10 +28,7 @@ import {
   switchLocalnetOn,
 } from "./route-localnet.ts"
 
-/**
- * The link to which kube-proxy adds the addresses of all services in mode ipvs (`defaultDummyDevice`,
- * pkg/proxy/ipvs/proxier.go).
- */
+/** kube-proxy's link for services in mode ipvs: `defaultDummyDevice` in pkg/proxy/ipvs/proxier.go. */
 const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
@@ -121,9 +118,7 @@ export class Hostports implements Disposable {
     return ahead
   }
 
-  /**
-   * Checks the mappings. Returns the backend that has them; undefined if they are the Go suite's. Throws `CniError`.
-   */
+  /** Checks the mappings. Returns their backend, or undefined if they are the Go suite's. Throws `CniError`. */
   check(spec: PortmapSpec, asked?: BackendName): BackendName | undefined {
     const backend = this.#rules.check(spec, asked)
     if (spec.openedLink !== undefined) checkLocalnet(spec.openedLink)

@@ -113,10 +113,7 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses, links: hostLinksIn(prevResult) })
 }
 
-/**
- * Reports whether ports can be mapped. Changes nothing, not even a missing guard: `cni doctor` runs STATUS and reports
- * that.
- */
+/** Reports whether ports can be mapped. Changes nothing, not even a missing guard, which `cni doctor` reports. */
 function statusPortmap(_call: Call, { conditions, ...config }: PortmapConfig): void {
   const backend = requireForAdd(() => chooseBackend(config.backend))
   using hostports = Hostports.open()

@@ -70,10 +70,7 @@ export interface PortmapSpec {
   markMasqBit: number
   /** For iptables: an existing chain that sets such a mark. The program that created the chain also masquerades. */
   externalSetMarkChain: string | undefined
-  /**
-   * The interface that needs `route_localnet` and outlives the container. The setting must be disabled with the last
-   * mapping.
-   */
+  /** The interface that outlives the container and needs `route_localnet`, to be disabled with the last mapping. */
   localnetLink: string | undefined
   /** The interface that needs `route_localnet`, even if it is deleted with the container. */
   openedLink: string | undefined

@@ -49,9 +49,7 @@ export function hasLocalnetSetting(link: string): boolean {
   return findSysctl(settingOf(link)) !== undefined
 }
 
-/**
- * Reports whether `route_localnet` is enabled for this interface itself. Returns false if the interface does not exist.
- */
+/** Reports whether `route_localnet` is enabled for this interface itself; false if the interface does not exist. */
 export function isLocalnetOnLink(link: string): boolean {
   return findSysctl(settingOf(link)) === "1"
 }

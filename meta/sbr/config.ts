@@ -8,9 +8,7 @@ export const sbrFields = {
   addSourceHints: off,
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const sbrKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["gateways"],
@@ -36,10 +34,7 @@ export type SbrConfig = ReturnType<typeof parseSbrConfig>
 export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
   return {
-    /**
-     * The table that the rules select, with routes added by other programs; undefined for a table of its own per
-     * address.
-     */
+    /** The table that the rules select, with other programs' routes; undefined for a separate table per address. */
     table: read.table,
     /** The gateways that replace those of the result, by family. */
     gateways: isCleanup(verb) ? new Map<Family, Uint8Array>() : byFamily(gateways),

@@ -102,10 +102,7 @@ function checkSourceRouting(call: InsideCall, { table, gateways }: SbrConfig): v
   }
 }
 
-/**
- * Adds all rules and routes again from the interface's current routes if a rule or a default route is missing. Throws
- * `CniError`.
- */
+/** Adds rules and routes again, from current routes, if a rule or default route is missing. Throws `CniError`. */
 function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkSourceRouting(call, config))) return undefined
   if (!isDry) {

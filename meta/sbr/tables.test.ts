@@ -11,10 +11,7 @@ const addressOf = (text: string, gateway?: string) => ({
   ...(gateway === undefined ? {} : { gateway: ipOf(gateway) }),
 })
 
-/**
- * Parses a route of the interface, "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1" or "10.1.0.0/16 src 10.1.0.2", with an
- * optional metric.
- */
+/** Parses a route of the interface: "10.1.0.0/16", "0.0.0.0/0 via 10.1.0.1", "10.1.0.0/16 src 10.1.0.2". */
 function routeOf(text: string, priority?: number): ListedRoute {
   const [dst = "", word, ip = ""] = text.split(" ")
   const { ip: network, prefix } = parseCidr(dst) ?? expect.unreachable()

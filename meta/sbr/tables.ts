@@ -181,9 +181,7 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
   return familyOf(ip) === AF_INET6 ? { ...hint, priority: IPV6_METRIC } : hint
 }
 
-/**
- * Reports whether a route is link-local, to fe80::/64 or 169.254.0.0/16. Packets from every address need these routes.
- */
+/** Reports whether a route is link-local, fe80::/64 or 169.254.0.0/16. Packets of all addresses need these. */
 function isLinkLocalRoute({ dst, prefix }: RouteSpec): boolean {
   if (prefix < 10) return false
   return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : isLinkLocal(dst)

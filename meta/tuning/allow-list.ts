@@ -10,10 +10,7 @@ const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 /** Longer than any path that the kernel accepts (PATH_MAX). A longer key is refused without matching. */
 const longestKey = 4096
 
-/**
- * The maximum total length of all keys in a configuration: enough for hundreds of sysctls, matched in a fraction of a
- * second.
- */
+/** The maximum length of all keys together: enough for hundreds of sysctls, matched in a fraction of a second. */
 const mostCharacters = 16_384
 
 /**

@@ -12,10 +12,7 @@ export interface ChangedSysctl {
   readonly found: string
 }
 
-/**
- * Returns the files below /proc/sys that the sysctls of a configuration may name. `changedSysctls` needs their values.
- * Never throws.
- */
+/** Returns the files below /proc/sys that a configuration may name, for `changedSysctls`. Never throws. */
 export function tunedPaths(raw: JsonObject, { ifName }: Pick<Owner, "ifName">): string[] {
   return readSysctlKeys(raw).sysctls.flatMap(({ key }) => pathsOf(key, ifName))
 }
@@ -58,10 +55,7 @@ function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
   }
 }
 
-/**
- * Reports whether two values are the same number. The kernel accepts "0x1f" and prints "31", and only our ADD records
- * this.
- */
+/** Reports whether two values are the same number: for "0x1f" the kernel prints "31", which only our ADD records. */
 function isSameNumber(found: string, expected: string): boolean {
   return expected.trim() !== "" && Number(found) === Number(expected)
 }

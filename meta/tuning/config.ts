@@ -33,9 +33,7 @@ export const tuningFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddressOrNone } },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const tuningKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["sysctl"],
@@ -92,10 +90,7 @@ function sysctlsOf(top?: Record<string, string>, ofArgs?: Record<string, string>
   return [...entries("sysctl", top), ...entries("args.cni.sysctl", ofArgs)]
 }
 
-/**
- * Returns the sysctls of a configuration that was accepted before, for programs that inspect a node. An invalid value
- * counts as absent.
- */
+/** Returns the sysctls of an accepted configuration, for programs that inspect a node. Invalid values are absent. */
 export function readSysctlKeys(raw: JsonObject): { sysctls: readonly SysctlEntry[]; dataDir: string } {
   const { args: { cni = {} } = {}, sysctl, dataDir } = parseConfig(tuningFields, raw, true)
   return { sysctls: sysctlsOf(sysctl, cni.sysctl), dataDir: dataDir || DATA_DIRECTORY }

@@ -89,10 +89,7 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /**
-   * Opens the namespace of a call. Throws code 4 if the path does not exist, is not a namespace, or is another
-   * container's.
-   */
+  /** Opens a call's namespace. Throws code 4 if the path does not exist, is no namespace, or is another container's. */
   static open(call: InsideCall): Target {
     return new Target(openSandbox(call), call.ifName)
   }
@@ -118,10 +115,7 @@ export class Target implements Disposable {
     })
   }
 
-  /**
-   * Returns the peer of a veth if it is in the host's namespace. Otherwise, and for another kind of link, returns
-   * undefined.
-   */
+  /** Returns the peer of a veth if it is in the host's namespace; undefined otherwise and for other kinds. */
   findPeer(link: Link): Link | undefined {
     return findHostEnd(this.host, this.sandbox, link)
   }

@@ -122,10 +122,7 @@ function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): 
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
-/**
- * Restores the values of the backup. A value that cannot be restored is reported once, and the other steps of DEL
- * continue.
- */
+/** Restores the values of the backup. One that cannot be restored is reported once, and DEL continues. */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
   const failures = new Failures(call.log, contradicted)

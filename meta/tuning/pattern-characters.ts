@@ -1,10 +1,7 @@
 /** Reports whether a character matches at one position of a pattern. */
 export type Takes = (character: string) => boolean
 
-/**
- * Flags of RE2: `i` ignores case, `m` makes `^` and `$` match at line boundaries too, and `s` makes `.` match a
- * newline.
- */
+/** Flags of RE2: `i` ignores case, `m` lets `^` and `$` match at line boundaries, `s` lets `.` match a newline. */
 export interface Flags {
   readonly i: boolean
   readonly m: boolean
@@ -23,10 +20,7 @@ export class Reader {
     return this.#at === this.text.length
   }
 
-  /**
-   * Matches a sticky expression at the current position, and moves past the match. Returns undefined if it does not
-   * match.
-   */
+  /** Matches a sticky expression here, and moves past the match. Returns undefined if it does not match. */
   take(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.#at
     const found = expression.exec(this.text) ?? undefined
@@ -79,10 +73,7 @@ export function literal(wanted: string, flags: Flags): Takes {
 
 const code = (character: string) => `\\u{${character.codePointAt(0)?.toString(16)}}`
 
-/**
- * Parses a class such as `\d`, `\W`, `\pL`, `\P{Greek}` or `\p{^Greek}`. Returns undefined if the text continues
- * differently.
- */
+/** Parses a class such as `\d`, `\W`, `\pL`, `\P{Greek}` or `\p{^Greek}`; undefined for any other text. */
 export function perlClass(reader: Reader): Characters | undefined {
   const letter = reader.take(/\\([dDsSwW])/y)?.[1]
   if (letter) return { body: perl[letter.toLowerCase()] ?? "", isOthers: /[A-Z]/.test(letter) }

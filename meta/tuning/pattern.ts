@@ -10,10 +10,7 @@ import {
   takeClass,
 } from "./pattern-characters.ts"
 
-/**
- * Reports whether an assertion (`^`, `$`, `\b`) holds between two characters. Undefined means the start or the end of
- * the text.
- */
+/** Reports whether an assertion (`^`, `$`, `\b`) holds between two characters; undefined is the start or the end. */
 type Holds = (before: string | undefined, after: string | undefined) => boolean
 
 export type Pattern =
@@ -65,10 +62,7 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/**
- * Returns the part with its repeat count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Greediness does not affect whether a
- * text matches.
- */
+/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Greediness does not affect a match. */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)

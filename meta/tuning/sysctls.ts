@@ -115,9 +115,7 @@ export function presentValue(path: string): string | undefined {
   }
 }
 
-/**
- * Reports whether the kernel treats two values as equal. It accepts any white space between numbers, and prints tabs.
- */
+/** Reports whether two values are equal for the kernel: it accepts any white space between numbers, prints tabs. */
 export function sameValue(a: string | undefined, b: string | undefined): boolean {
   if (a === b) return true
   return a !== undefined && b !== undefined && oneSpaced(a) === oneSpaced(b)

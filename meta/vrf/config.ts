@@ -9,9 +9,7 @@ export const vrfFields = {
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vrfname"],

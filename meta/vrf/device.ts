@@ -31,9 +31,7 @@ export interface VrfSpec {
   owner: Owner
 }
 
-/**
- * Returns the VRF of this name; undefined if no link has the name. Throws `CniError` if the link is of another kind.
- */
+/** Returns the VRF of this name; undefined if no link has it. Throws `CniError` if the link is of another kind. */
 export function findVrf(inside: NetlinkSocket, name: string): Vrf | undefined {
   const link = findLink(inside, name)
   if (!link) return undefined

@@ -68,9 +68,7 @@ function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answere
   return call.answer(prevResult, undo)
 }
 
-/**
- * Moves the interface into the VRF. The reverse restores the container's former state, even if the move failed halfway.
- */
+/** Moves the interface into the VRF. The reverse restores the former state, even if the move failed halfway. */
 function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Result, undo: Undo): void {
   const needed = addressesOf(result).map(({ ip }) => ip)
   const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })
@@ -113,10 +111,7 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
   throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
 }
 
-/**
- * Throws if sbr routes by the interface's addresses: its rules come after the kernel's VRF rule, so neither plugin
- * would work.
- */
+/** Throws if sbr routes by the interface's addresses: its rules follow the kernel's VRF rule, so neither works. */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of FAMILIES) {
@@ -128,9 +123,7 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
   }
 }
 
-/**
- * Checks that the VRF exists, is up, has the table, contains the interface, and has the result's routes in its table.
- */
+/** Checks that the VRF exists, is up, has the table and the interface, and the result's routes in its table. */
 function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
   const prevResult = requirePrevResult(call)
   using sandbox = openSandbox(call)
@@ -181,10 +174,7 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   failures.throwIfAny()
 }
 
-/**
- * Moves the interface out of the VRF. Routes that cannot be restored are only logged, because most interfaces are
- * deleted next.
- */
+/** Moves the interface out of the VRF. Lost routes are only logged: most interfaces are deleted next. */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {
@@ -214,10 +204,7 @@ function requireVrfs(): void {
   requireForAdd(() => requireKind(host, "vrf"))
 }
 
-/**
- * Deletes VRFs of stale attachments that became empty in running containers. Other VRFs are deleted with their
- * namespace.
- */
+/** Deletes VRFs of stale attachments that became empty in running containers. Others go with their namespace. */
 function collectGarbage(
   { network: { name }, log }: Call,
   _config: VrfConfig,

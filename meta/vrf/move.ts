@@ -54,10 +54,7 @@ interface Losable {
   connected: ReadonlySet<string>
   /** The IPv6 addresses, in any state. */
   addresses: Address[]
-  /**
-   * The addresses that the caller or a route needs and that are usable before the move. The move waits until they are
-   * usable again.
-   */
+  /** The addresses needed by the caller or a route and usable before the move, which waits until they are again. */
   awaited: Address[]
 }
 
@@ -157,9 +154,7 @@ export function moveLink(
   throw new CniError(Code.Internal, `Cannot add a route of "${link.name}" to table ${table}`, { cause: first.error })
 }
 
-/**
- * Makes the kernel keep the link's permanent IPv6 addresses and their routes during `change`, if /proc/sys is writable.
- */
+/** Keeps the link's permanent IPv6 addresses and their routes during `change`, if /proc/sys is writable. */
 function keepingAddresses(sandbox: Netns, { name }: Link, change: () => void): void {
   const sysctl = `net/ipv6/conf/${name}/keep_addr_on_down`
   const before = sandbox.run(() => {
@@ -219,9 +214,7 @@ function waitForAddresses(
   )
 }
 
-/**
- * Returns a filter for events about these addresses or their local routes. A container may have thousands of others.
- */
+/** Returns a filter for events about these addresses or their local routes. There may be thousands of others. */
 function isAbout(addresses: readonly Address[]): (event: Message) => boolean {
   const wanted = keysOf(addresses.map(({ ip }) => ip))
   return (event) => {

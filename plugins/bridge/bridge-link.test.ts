@@ -87,10 +87,7 @@ describe("a bridge that is there", () => {
   })
 })
 
-/**
- * Encodes an address of link 5, as in the answer to `ip addr show`: struct ifaddrmsg and IFA_ADDRESS,
- * <linux/if_addr.h>.
- */
+/** Encodes an address of link 5 as `ip addr show` gets it: struct ifaddrmsg and IFA_ADDRESS, <linux/if_addr.h>. */
 function addressMessage(text: string, prefix: number): Uint8Array {
   const bytes = ip(text)
   const family = bytes.length === 4 ? 2 : 10

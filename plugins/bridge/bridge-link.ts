@@ -110,9 +110,7 @@ function isMacFixed({ name, mac }: Link): boolean {
   return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET
 }
 
-/**
- * Returns the content of a link's file in /sys, or "" if it does not exist or is being removed (EINVAL, then ENODEV).
- */
+/** Returns the content of a link's file in /sys; "" if it does not exist or is being removed (EINVAL, ENODEV). */
 function readLinkAttribute(name: string, file: string): string {
   const bytes = unlessErrno(() => findFile(`/sys/class/net/${name}/${file}`), "EINVAL", "ENODEV")
   return decodeUtf8(bytes ?? new Uint8Array()).trim()

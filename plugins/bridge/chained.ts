@@ -68,9 +68,7 @@ function findEarlierInterface(sides: Sides, { bridge }: BridgeConfig): EarlierIn
   })
 }
 
-/**
- * Returns the host's end of the container's interface, or else every host interface of the result that is not a bridge.
- */
+/** Returns the host's end of the container's interface, or else the result's host interfaces except bridges. */
 export function portsOf(
   { host, sandbox }: Pick<Sides, "host" | "sandbox">,
   interfaces: readonly Interface[],

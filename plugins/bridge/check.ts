@@ -61,10 +61,7 @@ function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | und
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
 }
 
-/**
- * Checks that the bridge is as recorded in ADD's result. Its MTU is not compared, because it follows the ports' MTUs.
- * Throws `CniError`.
- */
+/** Checks the bridge against ADD's result, except for its MTU, which follows the ports'. Throws `CniError`. */
 export function requireRecordedBridge(host: RouteSocket, config: BridgeConfig, prevResult: Result): Link {
   const bridge = findLink(host, config.bridge)
   if (bridge?.kind !== "bridge") {

@@ -40,9 +40,7 @@ export const bridgeFields = {
   disableContainerInterface: off,
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const bridgeKeyDocs: readonly KeyDoc[] = [
   { paths: ["bridge"], default: "`cni0`", meaning: "the bridge; created if it does not exist, and never removed" },
   {
@@ -136,10 +134,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
 
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
-/**
- * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
- * for `CNI_ARGS`.
- */
+/** Parses the configuration; DEL and GC ignore invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
 export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { verb } = call
   const lenient = isCleanup(verb)

@@ -36,10 +36,7 @@ export function completeResult(leased: Result, config: BridgeConfig): Result {
   return { interfaces: [], ips, routes, dns: config.dns ?? leased.dns }
 }
 
-/**
- * Returns the gateway addresses for the bridge without duplicates. Each has the prefix length of the address that uses
- * it.
- */
+/** Returns the bridge's gateway addresses without duplicates, with the prefix lengths of the addresses using them. */
 export function gatewaysOf(result: Pick<Result, "ips">): Cidr[] {
   const gateways: Cidr[] = []
   const seen = new Set<string>()

@@ -72,10 +72,7 @@ interface Placed {
   readonly port: Link
 }
 
-/**
- * Restores one bridge with its ports and addresses. If the bridge cannot be created, restores nothing else. Throws
- * `CniError`.
- */
+/** Restores a bridge with its ports and addresses, or nothing if it cannot be created. Throws `CniError`. */
 function restoreBridge(restoring: Restoring, placed: readonly Placed[]): void {
   const { host, isDry, tell } = restoring
   const newest = placed.at(-1)?.one

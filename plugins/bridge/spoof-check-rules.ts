@@ -79,9 +79,7 @@ export interface SpoofCheckElements {
   allowed: FoundElements | undefined
 }
 
-/**
- * Plans the elements for a port if all other objects exist. The kernel refuses them if the port already has elements.
- */
+/** Plans the elements for a port if all other objects exist. The kernel refuses them if the port has elements. */
 export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
   return [
     create.elements(guarded, [guardedElement(port, comment)]),

@@ -149,9 +149,7 @@ function missing(owner: string, expected: string, found: string): CniError {
   return missingRules(`the spoof check of ${owner}`, expected, found)
 }
 
-/**
- * The chain in which the Go suite's bridge plugin adds a rule for each port. The rule jumps to a chain of that port.
- */
+/** The chain in which the Go suite's bridge plugin adds a rule for each port, which jumps to the port's chain. */
 const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "PREROUTING" }
 
 /**
@@ -161,10 +159,7 @@ const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "
 class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
   protected readonly table = upstreamChain.table.name
 
-  /**
-   * Checks that frames of the port reach a chain that drops any other source MAC. Throws `CniError` if they do not, and
-   * `NetlinkError`.
-   */
+  /** Checks that frames of the port reach a chain that drops other source MACs. Throws `CniError`, `NetlinkError`. */
   check({ owner, port, mac: address }: GuardSpec): void {
     const [ofPort, ofMac] = upstreamChains(owner)
     const rulesOf = (chain: Chain) =>
@@ -176,9 +171,7 @@ class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
     if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "none, or others")
   }
 
-  /**
-   * Removes the rules of an owner. Table and base chain stay, as after the Go suite's own DEL. Throws `NetlinkError`.
-   */
+  /** Removes an owner's rules. Table and base chain stay, as after the Go suite's own DEL. Throws `NetlinkError`. */
   remove(owner: Owner): void {
     const { socket } = this
     const comment = `macspoofchk-${upstreamId(owner)}`

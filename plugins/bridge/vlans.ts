@@ -15,10 +15,7 @@ export interface TrunkEntry {
 export interface VlanConfig {
   /** The VLAN of untagged frames; 0 for none. */
   native: number
-  /**
-   * The VLANs of tagged frames, sorted and without duplicates. Undefined without a `vlanTrunk`, which differs from an
-   * empty one.
-   */
+  /** The VLANs of tagged frames, sorted, without duplicates. Undefined without a `vlanTrunk`, unlike an empty one. */
   trunk: readonly VlanRange[] | undefined
   /** Whether the port stays in the bridge's default VLAN. */
   preserveDefault: boolean
@@ -49,10 +46,7 @@ export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   return [{ first: id, last: id, pvid: true, untagged: true }, ...trunk.flatMap((range) => without(range, id))]
 }
 
-/**
- * Returns the VLANs from which to remove a new port: the bridge's default VLAN `id`, unless the plan contains it. The
- * `id` 0 means none.
- */
+/** Returns the VLANs to remove from a new port: the bridge's default VLAN `id`, unless planned. 0 means none. */
 export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
   if (preserveDefault || plan.length === 0 || id === 0) return []
   return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]

@@ -33,9 +33,7 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],
@@ -97,9 +95,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
 
 type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
 
-/**
- * Returns how the device is selected. The runtime's choice for this container has precedence over the configuration.
- */
+/** Returns how the device is selected. The runtime's choice for a container precedes the configuration. */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
   const path = (key: string, text: string, ...directories: readonly string[]) =>
     ({ by: "path", key, text, directories }) as const

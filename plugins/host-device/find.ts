@@ -97,9 +97,7 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
   }
 }
 
-/**
- * Reports whether a configuration selects a link that has no record. The Go suite stores the device's name as alias.
- */
+/** Reports whether a configuration selects a link without a record. The Go suite stores the name as alias. */
 export function isSelected(selector: Selector, link: Link): boolean {
   const { permanentMac, parentName, alias } = link.attributes
   switch (selector.by) {

@@ -47,10 +47,7 @@ export function attachDevice(attaching: Attaching, lease: Lease, config: HostDev
   return configureInterface(attaching, takeSelected(attaching, selector), lease, config)
 }
 
-/**
- * Restores devices that the kernel has returned, then checks that the selected device is on the host. Throws
- * `CniError`.
- */
+/** Restores devices that the kernel returned, then checks that the selected one is on the host. Throws `CniError`. */
 function requireSelected({ host }: Attaching, config: HostDeviceConfig): void {
   if (!config.selector || isUserspace(config)) return
   restoreAllReturned(host)
@@ -81,10 +78,7 @@ export function checkDevice({ host, sandbox, owner, link }: Checking, { selector
   throw mismatch(what, `"${selector.text}" of the host`, `"${record?.former.name ?? link.attributes.alias}"`)
 }
 
-/**
- * Checks that the device exists, for STATUS. A device that another container has is not an error, because it can be
- * used later.
- */
+/** Checks that the device exists, for STATUS. It may be in another container, because it can be used later. */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
   if (isUserspace(config)) return
   new DeviceRecords().requireWritable()

@@ -30,9 +30,7 @@ export const ipvlanFields = {
   dns,
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const ipvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],

@@ -34,9 +34,7 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -85,10 +83,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
 
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
-/**
- * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
- * for `CNI_ARGS`.
- */
+/** Parses the configuration; DEL and GC ignore invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
 export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {

@@ -49,10 +49,7 @@ function isLost(host: RouteSocket, end: Link, { recorded }: Ours): boolean {
   return isDown || acceptsRa(end) || missingOf(host, end, recorded).ips.length > 0
 }
 
-/**
- * Returns the container's addresses whose gateway is missing on the host's end, or to which the host's route is
- * missing.
- */
+/** Returns the container's addresses without a gateway on the host's end, or without the host's route. */
 function missingOf(host: RouteSocket, end: Link, { ips }: Ours["recorded"]): Pick<Ours["recorded"], "ips"> {
   const found = listAddresses(host, end).map(formatCidr)
   const isThere = (ip: Ours["recorded"]["ips"][number]) =>

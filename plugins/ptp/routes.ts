@@ -8,10 +8,7 @@ type Addresses = Pick<Result, "ips">
 export interface ContainerRoutes {
   /** Routes to the gateways, which are on the link, followed by the IPAM plugin's routes. */
   first: RouteSpec[]
-  /**
-   * Networks for which the kernel adds routes together with the addresses. These are deleted: no neighbor is on the
-   * link.
-   */
+  /** Networks whose routes the kernel adds with the addresses. These routes are deleted: no neighbor is on the link. */
   networks: Cidr[]
   /** Routes to the same networks through the gateways. */
   last: RouteSpec[]

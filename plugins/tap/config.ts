@@ -30,9 +30,7 @@ export const tapFields = {
   },
 } as const satisfies Fields
 
-/**
- * The documentation of the keys. The table on the plugin's page, the schema and the manual page are generated from it.
- */
+/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
 export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["owner", "group"],
@@ -80,10 +78,7 @@ export const tapKeyDocs: readonly KeyDoc[] = [
 
 export type TapConfig = ReturnType<typeof parseTapConfig>
 
-/**
- * Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4
- * for `CNI_ARGS`.
- */
+/** Parses the configuration; DEL and GC ignore invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
 export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const read = parseConfig(tapFields, raw, isCleanup(verb))
   return {

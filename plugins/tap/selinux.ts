@@ -4,18 +4,13 @@ import { logLine } from "../../pkg/skel/mod.ts"
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { createTap, type TapDevice } from "./device.ts"
 
-/**
- * The file with the SELinux context for the next program that this thread executes. An empty file leaves the choice to
- * the policy.
- */
+/** The file with the SELinux context of the thread's next program. An empty file leaves the choice to the policy. */
 const NEXT = "/proc/thread-self/attr/exec"
 
 /** The argument with which `createTapIn` starts this program. */
 const TASK = "create-device"
 
-/**
- * Runs `work`. The programs that it executes run in a SELinux context. Throws code 7 if the kernel refuses the context.
- */
+/** Runs `work`, whose programs are executed in a SELinux context. Throws code 7 if the kernel refuses the context. */
 export function withContext<T>(context: string, work: () => T): T {
   try {
     writeExisting(NEXT, context)

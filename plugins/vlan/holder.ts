@@ -40,9 +40,7 @@ export function findVlanTaken(
   return vlanTaken(parent, config, "an interface in a network namespace without a path")
 }
 
-/**
- * Returns the interface in a namespace that uses the VLAN. Returns undefined also if the namespace cannot be inspected.
- */
+/** Returns the interface in a namespace that uses the VLAN; undefined also if the namespace cannot be inspected. */
 function findHolderIn(
   path: string,
   budget: Budget,

@@ -35,9 +35,7 @@ export class Runtime implements AsyncDisposable {
     return (await this.#call(verb, container)).ms
   }
 
-  /**
-   * Runs the plugin once, and measures the time from the start of the process to its end. Throws if the plugin fails.
-   */
+  /** Runs the plugin once. Measures the time from the start of the process to its end. Throws if the plugin fails. */
   async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Outcome> {
     const { plugins, ...network } = await conflist.json()
     const [plugin] = plugins

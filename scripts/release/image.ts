@@ -18,10 +18,7 @@ export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
-/**
- * Creates the image in a directory. The files are dated `age` seconds after 1970. Without `agents` the image has no
- * agent.
- */
+/** Creates the image in a directory, with files dated `age` seconds after 1970. Without `agents` it has no agent. */
 export async function makeImage(
   machines: FilesOf,
   { directory, age, version = about.version }: Making,

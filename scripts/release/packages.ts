@@ -9,10 +9,7 @@ import { makeRpm } from "./rpm.ts"
 import { spdxOf } from "./spdx.ts"
 import { makeSysext } from "./sysext.ts"
 
-/**
- * Creates a package of each kind for each machine, and the image with all machines and agents, in a directory. Returns
- * their paths.
- */
+/** Creates each kind of package for each machine, and the image with the agents, in a directory. Returns the paths. */
 export async function makePackages(
   machines: FilesOf,
   directory: string,

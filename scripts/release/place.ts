@@ -8,9 +8,7 @@ import type { PlacedFile, StagedFile } from "./stage.ts"
 export const about = {
   name: "cni-plugins",
   version,
-  /**
-   * The version in packages, such as 1.0.0~rc.1: Debian and RPM sort a pre-release before its release only with "~".
-   */
+  /** The version in packages, such as 1.0.0~rc.1: only with "~" do Debian and RPM sort it before its release. */
   packageVersion: version.replace("-", "~"),
   licence: "Apache-2.0",
   maintainer: "The maintainers of cni-plugins <maintainers@cni-plugins.example>",
@@ -33,10 +31,7 @@ export interface Layout {
   readonly zsh: string
 }
 
-/**
- * Returns a release's files with their paths in a layout. Manual pages are compressed. Units get the paths of the
- * executables.
- */
+/** Returns a release's files in a layout: manual pages are compressed, and units get the executables' paths. */
 export function place(files: readonly StagedFile[], layout: Layout): PlacedFile[] {
   return files.map(({ kind, name, mode, bytes }) => {
     const directory = directoryOf(kind, name, layout)

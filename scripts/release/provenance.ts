@@ -41,9 +41,7 @@ const toolPackages = [
   ...["tar", "dpkg", "rpm", "squashfs-tools"],
 ]
 
-/**
- * Returns the statement about files of a directory as JSON text. The same files, sources and tools give the same text.
- */
+/** Returns the statement about files of a directory as JSON. The same files, sources and tools give the same text. */
 export async function provenanceOf(
   directory: string,
   names: readonly string[],

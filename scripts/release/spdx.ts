@@ -1,6 +1,4 @@
-/**
- * Converts the bill of materials of an archive from CycloneDX (`sbom.ts`) to SPDX 2.3, for tools that read only SPDX.
- */
+/** Converts an archive's bill of materials from CycloneDX (`sbom.ts`) to SPDX 2.3, for tools that read only SPDX. */
 
 /** The fields of a CycloneDX bill that are used. */
 interface Bill {

@@ -24,9 +24,7 @@ import { buildTool } from "../native.ts"
 import { notice } from "../notice.ts"
 import { pluginNames, programsOf, toolPrograms } from "../programs.ts"
 
-/**
- * A file of a release. `name` is the path below the directory of its kind: "bridge", "man8/cni-bridge.8", "bash/cni".
- */
+/** A file of a release. `name` is the path below its kind's directory: "bridge", "man8/cni-bridge.8", "bash/cni". */
 export interface StagedFile {
   readonly kind: "plugin" | "tool" | "manual" | "completion" | "unit" | "schema" | "document"
   readonly name: string
@@ -125,9 +123,7 @@ function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
-/**
- * Writes files below a directory, dated `age` seconds after 1970. Directories have mode 0755, regardless of the umask.
- */
+/** Writes files below a directory, dated `age` seconds after 1970. Directories have mode 0755, whatever the umask. */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])
   for (const { path, mode, bytes } of files) {

@@ -19,10 +19,7 @@ export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "ut
   })
 }
 
-/**
- * Returns a file after a step. Lines that begin with a blank or "-" exist before it, those with a blank or "+" after
- * it.
- */
+/** Returns a file after a step. Lines that begin with blank or "-" exist before it, with blank or "+" after it. */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)

@@ -42,10 +42,7 @@ const mostDoubtful = 10
 /** The number of files in the final lists of those that took the most time and the most CPU time. */
 const slowest = 20
 
-/**
- * Runs the steps of a test run, prints a line with the outcome of each, and counts failures. The tests' output goes to
- * the log.
- */
+/** Runs steps, prints a line with each outcome, and counts failures. The tests' output goes to the log. */
 export class Runner {
   readonly #place: Place
   readonly #failures: string[] = []
@@ -66,9 +63,7 @@ export class Runner {
     return this.#testCases
   }
 
-  /**
-   * Runs a program and shows its output. Any exit code except 0 counts as one failure. Returns whether it succeeded.
-   */
+  /** Runs a program and shows its output. Any exit code but 0 counts as one failure. Returns whether it succeeded. */
   async step(title: string, command: readonly string[], limitMs = 1_800_000): Promise<boolean> {
     const { root, show = 1 } = this.#place
     const [file = "", ...args] = command
@@ -119,10 +114,7 @@ export class Runner {
     this.#failures.push(reason)
   }
 
-  /**
-   * Prints the times, the failures, and the last line. Returns the exit code, 0 only if tests ran and none failed for
-   * good.
-   */
+  /** Prints times, failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for good. */
   finish(): number {
     const passed = count(this.#testCases, "passed")
     if (passed + this.#failed === 0) this.fail("No test ran")
@@ -143,10 +135,7 @@ export class Runner {
     return one
   }
 
-  /**
-   * Counts failures. With `retry` each failed file runs once more, alone, and both results are reported. Only a second
-   * failure counts.
-   */
+  /** Counts failures. With `retry` a failed file runs again, alone; both are reported, only the second counts. */
   async #settle(doubtful: readonly Doubtful[]): Promise<void> {
     const mayRetry = this.#place.retry === true && doubtful.length <= mostDoubtful
     for (const { title, files, limits, first } of doubtful) {

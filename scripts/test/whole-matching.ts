@@ -65,10 +65,7 @@ function isMatcher(value: object): boolean {
   return /^\[object Expect/.test(Object.prototype.toString.call(value))
 }
 
-/**
- * Returns the kind of a value whose content is not in its keys, such as "Map". Only an expected value must be a plain
- * object.
- */
+/** Returns the kind of a value with content outside its keys, such as "Map". Only an expected one must be plain. */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined
   const prototype = Object.getPrototypeOf(value)

@@ -74,9 +74,7 @@ export class Clients {
     if (state) this.#set(at, { ...state, config: { ...state.config, ...addresses } })
   }
 
-  /**
-   * Passes an event to a client. Returns the step with the previous state, or undefined if the client does not exist.
-   */
+  /** Passes an event to a client. Returns the step with the previous state; undefined if there is no such client. */
   advance(at: number, event: ClientEvent, moment: Moment): (Step & { readonly before: ClientState }) | undefined {
     const before = this.states[at]
     if (!before) return undefined

@@ -8,10 +8,7 @@ import type { DaemonOptions } from "./options.ts"
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
 export interface Links {
-  /**
-   * Opens the link of this name in the namespace at `path`. Throws `CniError`, or `NoLinkError` if the link does not
-   * exist.
-   */
+  /** Opens the link of a name in the namespace at `path`. Throws `CniError`; `NoLinkError` if there is no such link. */
   open(path: string, ifName: string): ContainerLink
   /** Returns the link of a record, without opening it. */
   at(record: Place): ContainerLink
@@ -30,10 +27,7 @@ export interface Waiter {
   refuse(reason: string): void
 }
 
-/**
- * The clock, random numbers, links and journal for leases. The daemon has one environment, and so does a plugin that
- * works without a daemon.
- */
+/** The clock, random numbers, links and journal for leases. A daemon or a plugin without a daemon has one. */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal

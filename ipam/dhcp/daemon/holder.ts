@@ -50,10 +50,7 @@ export class Holder {
     return holder
   }
 
-  /**
-   * Starts to acquire leases for a link. Throws `CniError`, `NoLinkError` if the link does not exist, `SyscallError`,
-   * and `NetlinkError`.
-   */
+  /** Starts to acquire leases for a link. Throws `CniError`, `NoLinkError`, `SyscallError` and `NetlinkError`. */
   static acquire(owner: Owner, path: string, config: DhcpConfig, env: Environment): Holder {
     const link = env.links.open(path, owner.ifName)
     try {
@@ -88,10 +85,7 @@ export class Holder {
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /**
-   * The time of the next call of `onTime`. After the link was deleted, the time at which the leases have expired.
-   * Undefined for never.
-   */
+  /** The time of the next `onTime`; for a deleted link, the time at which the leases expire. Undefined for never. */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
     return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
@@ -120,10 +114,7 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /**
-   * Handles passed deadlines. Returns false after a timeout of ADD: the leases are released, and the caller removes the
-   * holder.
-   */
+  /** Handles passed deadlines. After a timeout of ADD releases the leases and returns false: remove the holder then. */
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
@@ -226,10 +217,7 @@ export class Holder {
     if (!this.clients.areListening && this.#startBy === undefined) this.#closeLink()
   }
 
-  /**
-   * Makes a client send from the link's current addresses. The tuning plugin changes them after ADD, and so do bonds
-   * and bridges.
-   */
+  /** Makes a client send from the link's current addresses, which tuning, bonds and bridges change after ADD. */
   #readdress(at: number): void {
     const config = this.clients.states[at]?.config
     const mac = config && this.link.mac

@@ -32,10 +32,7 @@ export interface Site {
   readonly config: DhcpConfig
 }
 
-/**
- * Sets the interface's MTU to that of a lease, like `ip link set mtu`. Does nothing if the two are equal. Throws
- * `NetlinkError`.
- */
+/** Sets the interface's MTU to that of a lease unless they are equal, like `ip link set mtu`. Throws `NetlinkError`. */
 export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
   const mtu = mtuOf([lease], config)
   if (mtu !== undefined && mtu !== link.mtu) setLink(inside, link, { mtu })
@@ -87,10 +84,7 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   }
 }
 
-/**
- * Removes the address of a lost lease. For IPv4 also sets the interface down, because the server may lease the address
- * to another host.
- */
+/** Removes a lost lease's address. For IPv4 sets the interface down: the server may lease the address to others. */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)
@@ -125,10 +119,7 @@ function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
   return new Map(routesOf(site, lease).map((route) => [JSON.stringify(route, plain), route]))
 }
 
-/**
- * Deletes the routes and addresses that the kernel added from router advertisements, because they conflict with a
- * lease. Throws `NetlinkError`.
- */
+/** Deletes routes and addresses from router advertisements, which conflict with a lease. Throws `NetlinkError`. */
 export function deleteLearned(inside: RouteSocket, link: Link): void {
   const isLearned = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
   for (const route of listRoutes(inside, AF_INET6, { isWanted: isLearned })) deleteRoute(inside, route)

@@ -51,10 +51,7 @@ export interface LeaseRecord {
   readonly network: string
   readonly ifName: string
   readonly namespace: NamespaceRecord
-  /**
-   * The link. The index distinguishes it from a later link of the same name. The hardware address is from ADD; other
-   * programs may change it.
-   */
+  /** The link. The index tells it from a later one of this name. The hardware address is from ADD and may change. */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
   /**

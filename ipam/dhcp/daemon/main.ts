@@ -122,9 +122,7 @@ function writePidFile(path: string): void {
   createFile(path, encodeUtf8(readlink("/proc/self")), 0o644)
 }
 
-/**
- * Raises the soft limit of descriptors. Acquiring a lease needs two to five, and many systems limit a service to 1024.
- */
+/** Raises the soft limit of descriptors, often 1024 for a service. Acquiring a lease needs two to five. */
 function raiseDescriptorLimit(): void {
   const [, soft = "", hard = ""] = /^Max open files\s+(\S+)\s+(\S+)/m.exec(readTextFile("/proc/self/limits")) ?? []
   const bound = Math.min(Number(hard), 65_536)

@@ -42,10 +42,7 @@ const defaults = {
   resendtimeout: 208_000,
 } as const
 
-/**
- * Parses the arguments of `dhcp daemon`, in the form of Go's package flag: "-x value", "-x=value", "--x". Throws
- * `UsageError`.
- */
+/** Parses the arguments of `dhcp daemon` like Go's package flag: "-x value", "-x=value", "--x". Throws `UsageError`. */
 export function parseOptions(args: readonly string[]): DaemonOptions {
   const texts: Record<string, string> = {}
   const times: Record<string, number> = {}
@@ -92,10 +89,7 @@ export function usage(): string {
 
 const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 }
 
-/**
- * Returns the milliseconds of a duration in Go's syntax, "1m30s". Returns undefined for any other text, and for less
- * than one millisecond.
- */
+/** Returns the milliseconds of a Go duration like "1m30s"; undefined for other texts, and below one millisecond. */
 export function parseDuration(text: string): number | undefined {
   const parts = /^(?:\d+(?:\.\d*)?(?:ms|s|m|h))+$/.test(text) ? text.matchAll(/([\d.]+)(ms|s|m|h)/g) : []
   let total = 0

@@ -50,9 +50,7 @@ export class Service {
     else holder.release()
   }
 
-  /**
-   * Acquires leases for an attachment, unless it already has them. Answers the waiter now or later. Throws `Refusal`.
-   */
+  /** Acquires leases for an attachment unless it has them. Answers the waiter now or later. Throws `Refusal`. */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)

@@ -61,10 +61,7 @@ export class Packets {
     return true
   }
 
-  /**
-   * Receives the next frame for a client, answers of servers before router advertisements. Throws `ENETDOWN` after the
-   * link went down.
-   */
+  /** Receives the next frame for a client, servers' answers first. Throws `ENETDOWN` after the link went down. */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     for (const heard of heardBy(config)) {
       if (heard === "router" && this.#advertisementsLeft <= 0) continue

@@ -16,10 +16,7 @@ export function fromHex(digits: string): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
-/**
- * Returns the text of an option, without the NUL that some servers append. Replaces bytes other than printable ASCII
- * with "?".
- */
+/** Returns an option's text without the NUL that some servers append, and with "?" for all but printable ASCII. */
 export function printable(bytes: Uint8Array): string {
   return decodeLatin1(bytes)
     .replace(/\0+$/, "")

@@ -40,10 +40,7 @@ const filter4: readonly FilterInstruction[] = [
   drop,
 ]
 
-/**
- * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only for clients that probe, because the hosts of a large network send
- * many ARP packets.
- */
+/** Like `tcpdump -dd "arp or (udp dst port 68)"`. Only for clients that probe: large networks have much ARP traffic. */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
   [Bpf.JumpEqual, 0, 1, ETH_P_ARP],
@@ -51,10 +48,7 @@ const filter4WithArp: readonly FilterInstruction[] = [
   ...filter4,
 ]
 
-/**
- * Returns a filter for IPv6 packets with this next header, and with `number` in the field after the IP header that
- * `load` reads.
- */
+/** Returns a filter for IPv6 packets with this next header and `number` in the field that `load` reads. */
 function filterIpv6(nextHeader: number, load: FilterInstruction, number: number): readonly FilterInstruction[] {
   return [
     [Bpf.Half, 0, 0, 12], // type

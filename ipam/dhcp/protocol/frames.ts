@@ -65,10 +65,7 @@ export function encodeUdp(from: Endpoint, to: Endpoint, payload: Uint8Array): Ui
     : ipv6Frame(from, to, { nextHeader: IPPROTO_UDP, hopLimit: 64, payload: datagram })
 }
 
-/**
- * Returns a frame with an ICMPv6 message and its checksum. The hop limit is 255, which neighbor discovery requires (RFC
- * 4861).
- */
+/** Returns a frame with an ICMPv6 message. Neighbor discovery requires its hop limit of 255 (RFC 4861). */
 export function encodeIcmpv6(from: Host, to: Host, message: Uint8Array): Uint8Array {
   const whole = message.slice()
   u16be.put(0, whole, 2)
@@ -99,9 +96,7 @@ export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
-/**
- * Returns the bytes of the IP header that a checksum includes. IPv6 has more zeros here, which do not change the sum.
- */
+/** Returns the bytes of the IP header for a checksum. IPv6 has more zeros here, which do not change the sum. */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
   return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }

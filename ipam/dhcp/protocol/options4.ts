@@ -76,10 +76,7 @@ export function option<N extends OptionName>(key: N, value: OptionValue<N>): rea
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
-/**
- * Encodes options in the order of their codes, like upstream, and the end option. Splits an option of more than 255
- * bytes (RFC 3396).
- */
+/** Encodes options by ascending code, like upstream, and the end option. Splits those over 255 bytes (RFC 3396). */
 export function encodeOptions(options: Options): Uint8Array {
   const parts: Uint8Array[] = []
   for (const code of Array.from(options.keys()).sort((a, b) => a - b)) {
@@ -133,10 +130,7 @@ function routeVia(destination: Cidr, router: Uint8Array): Route {
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
 }
 
-/**
- * Returns a route on the link, in upstream's form. If it only lacked `gw`, interface plugins would use the gateway of
- * the address.
- */
+/** Returns a route on the link in upstream's form: a mere lack of `gw` would mean the gateway of the address. */
 export function routeOnLink(dst: string): Route {
   return { dst, gw: "0.0.0.0", scope: RouteScope.Link }
 }

@@ -20,10 +20,7 @@ describe("a router advertisement", () => {
     })
   })
 
-  /**
-   * Decodes an advertisement with a lifetime of 9 s, these flags (by default high preference), and these options (RFC
-   * 4861, 4.2).
-   */
+  /** Decodes an advertisement with lifetime 9 s, these flags (default: high preference) and options (RFC 4861, 4.2). */
   const said = (options: string, flags = "08") =>
     advertisementOf({
       address: "",

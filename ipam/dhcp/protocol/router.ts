@@ -65,9 +65,7 @@ export function preferredRouter(known: RouterSeen | undefined, latest: RouterSee
   return after.lifetimeSeconds > 0 && after.preference > before.preference ? latest : known
 }
 
-/**
- * Parses a router advertisement. Returns undefined if an option has length 0 or exceeds the message (RFC 4861, 6.1.2).
- */
+/** Parses a router advertisement; undefined if an option has length 0 or exceeds the message (RFC 4861, 6.1.2). */
 function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
   if (message.length < header.size) return undefined
   const { flags, lifetime } = header.decode(message.subarray(0, header.size))

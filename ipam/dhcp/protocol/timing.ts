@@ -4,16 +4,10 @@ import type { ClientConfig, ClientState, Lease, Moment, Phase } from "./types.ts
 /** The lease time of a lease that never ends (RFC 2131, 3.3; RFC 8415, 7.7). */
 const infinity = 0xffffffff
 
-/**
- * The duration of the shortest lease. A client with a shorter one would renew it all the time, and wait for the disk
- * each time.
- */
+/** The shortest lease. A client with a shorter one would renew it, and wait for the disk, all the time. */
 const leastMs = 4_000
 
-/**
- * Returns a wait, longer or shorter by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of the
- * wait.
- */
+/** Returns a wait changed by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of the wait. */
 function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
 }
@@ -40,10 +34,7 @@ export function leaseTimes(
   }
 }
 
-/**
- * Returns the pause after a number of failed attempts: two seconds for the first four, then 8, 16, 32 … up to the
- * longest.
- */
+/** Returns the pause after failed attempts: two seconds for the first four, then 8, 16, 32 … up to the longest. */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)

@@ -15,10 +15,7 @@ export interface ClientConfig {
   provide: readonly (readonly [number, string])[]
   /** Codes of the options to request, in order. */
   request: readonly number[]
-  /**
-   * Whether to ask DHCPv4 servers to broadcast their answers, for links that receive no unicast packets before they
-   * have an address.
-   */
+  /** Whether DHCPv4 servers shall broadcast answers, for links that receive no unicast before they have an address. */
   broadcast: boolean
   /** The duration of the ARP probe for an IPv4 address before its use; 0 for no probe. */
   probeMs: number

@@ -47,10 +47,7 @@ export function slice(name: string, element: GobType): Slice {
   return { name, element }
 }
 
-/**
- * The common fields of a type's definition, from encoding/gob/type.go. There is no array type, because no peer uses
- * one.
- */
+/** The common fields of a type's definition, from encoding/gob/type.go. There is no array type: no peer uses one. */
 const common = struct("CommonType", { Name: text, Id: signed })
 export const wireType = struct("wireType", {
   ArrayT: common,

@@ -67,10 +67,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     return this.#printed.texts
   }
 
-  /**
-   * Restores the rules and repeats until none is missing, because DEL of another attachment may remove a shared rule.
-   * Throws `CniError`.
-   */
+  /** Restores rules until none is missing: DEL of another attachment may remove a shared one. Throws `CniError`. */
   override restore(specs: readonly FirewallSpec[], isDry: boolean): Restored[] {
     const became = super.restore(specs, isDry)
     for (let attempt = 1; !isDry && became.includes("missing"); attempt++) {
@@ -114,10 +111,7 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 }
 
-/**
- * Returns the addresses, such as "10.1.0.2/32", whose traffic iptables accepts, for either suite. Throws `CniError` and
- * `NetlinkError`.
- */
+/** Returns addresses like "10.1.0.2/32" that iptables accepts, for either suite. Throws `CniError`, `NetlinkError`. */
 export function listAccepted(socket: NetlinkSocket | undefined): string[] {
   const found = findEverywhere(socket, TABLE, { chains: [FORWARD], parents: [] })
   return found.flatMap(({ rules }) => rules.flatMap((rule) => acceptedAddress(rule) ?? []))
@@ -134,9 +128,7 @@ export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   return isThere
 }
 
-/**
- * Returns the rules of an attachment for each family of its addresses. The program for the other family may be missing.
- */
+/** Returns an attachment's rules for each family of its addresses. The other family's program may be missing. */
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
   const { owner, policy, link, adminChain, addresses } = spec
   const common = { network: owner.network, owner: ownerComment(owner), adminChain, policy, bridge: link?.bridge }
@@ -161,10 +153,7 @@ function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rule
   throw new CniError(Code.TryAgainLater, `Cannot change table ${TABLE}: other programs keep changing it`)
 }
 
-/**
- * Returns the addresses, such as "10.1.0.2/32", in labels of iptables, with their owners. Throws `CniError` and
- * `NetlinkError`.
- */
+/** Returns the addresses, like "10.1.0.2/32", and owners in iptables' labels. Throws `CniError`, `NetlinkError`. */
 export function listLabels(socket: NetlinkSocket | undefined): { ip: string; owner: string }[] {
   return findEverywhere(socket, TABLE, firewallSearch).flatMap(({ rules }) =>
     rules.flatMap((rule) => readLabel(rule) ?? []),

@@ -97,19 +97,13 @@ export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   ]
 }
 
-/**
- * Plans the rule that accepts packets accepted by nf_tables. It comes after the administrator's rules in upstream's
- * chain.
- */
+/** Plans the rule that accepts what nf_tables accepts, after the administrator's rules in upstream's chain. */
 export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   const isThere = found.rules.some(isAcceptMarked)
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
-/**
- * Plans the shared chains and the jumps to them: first to the policies, then to the administrator's rules, then the
- * rest.
- */
+/** Plans the shared chains and the jumps: first to the policies, then to the administrator's rules, then the rest. */
 function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
   const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
   const isNew = !has(found, jumpToForward)
@@ -171,10 +165,7 @@ function rulesOf<R extends Rule>({ rules }: Content<R>, bridge: string): R[] {
 
 export interface Stale {
   isOwnerStale(owner: string): boolean
-  /**
-   * Addresses, such as "10.1.0.2/32", and bridges of deleted containers. They identify upstream's rules, which have no
-   * owner.
-   */
+  /** Addresses, like "10.1.0.2/32", and bridges of deleted containers, for upstream's rules, which have no owner. */
   addresses: readonly string[]
   bridges: readonly string[]
 }

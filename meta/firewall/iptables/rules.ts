@@ -69,10 +69,7 @@ export function acceptRules(ip: string): Rule[] {
   ]
 }
 
-/**
- * Returns the address in a rule of `acceptRules`, also if the kernel prints the rule differently; undefined for another
- * rule.
- */
+/** Returns the address in a rule of `acceptRules`, however the kernel prints it; undefined for another rule. */
 export function acceptedAddress(rule: Rule): string | undefined {
   const { chain, words } = rule
   if (chain !== FORWARD || targetOf(rule) !== "ACCEPT") return undefined

@@ -20,9 +20,7 @@ import { asked, chains, containers, isolatedPorts, portsTable, table } from "./l
 import { addTable, listAdminChains } from "./plan.ts"
 import { type Asked, askedBy, countPoliced, listAsked, planPolicies, type Reader } from "./policies.ts"
 
-/**
- * The removal of attachments: the transaction, and the deleted elements. Their notes name firewalld sources to remove.
- */
+/** The removal of attachments: the transaction and the deleted elements, whose notes name firewalld sources. */
 export interface FirewallRemoval {
   operations: Operation[]
   elements: readonly Element[]

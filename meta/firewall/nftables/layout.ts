@@ -51,10 +51,7 @@ export function isOwnChain(name: string): boolean {
 const containersOf = (name: string, type: DataType) =>
   sharedSet({ table, name, key: [type], comment: "what may be forwarded" })
 
-/**
- * The addresses whose traffic is accepted, by family: their outgoing packets, the replies, and incoming packets to
- * published ports.
- */
+/** The accepted addresses by family: their outgoing packets, the replies, and packets to published ports. */
 export const containers = {
   [AF_INET]: containersOf("containers", dataTypes.ipv4),
   [AF_INET6]: containersOf("containers6", dataTypes.ipv6),

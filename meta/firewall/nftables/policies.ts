@@ -33,10 +33,7 @@ export interface Asked {
 
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
-/**
- * Returns the policy request of an attachment on this link. If the port of the bridge is unknown, the container's ID
- * replaces it in the key.
- */
+/** Returns an attachment's policy request on a link. The container's ID replaces an unknown port in the key. */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
@@ -52,9 +49,7 @@ export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Aske
   )
 }
 
-/**
- * Returns the policy in force on a bridge, which is the verdict for packets between its ports. Throws `NetlinkError`.
- */
+/** Returns the policy in force on a bridge: the verdict for packets between its ports. Throws `NetlinkError`. */
 export function findPolicy(socket: Reader, bridge: Uint8Array): Policy {
   const verdict = getElement(socket, within, [bridge, bridge])?.verdict
   if (verdict === undefined) return "open"
@@ -66,10 +61,7 @@ export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
   return getElement(socket, policed, [bridge]) !== undefined
 }
 
-/**
- * Plans the replacement of an attachment's policy request. Other requests of its network on the bridge change to the
- * same policy.
- */
+/** Plans the replacement of an attachment's request. Others of its network on the bridge get the same policy. */
 export function planPolicy(
   socket: Reader,
   { owner, policy, link }: FirewallSpec,
@@ -122,10 +114,7 @@ interface PolicyContext {
   canKeepPortsApart: boolean
 }
 
-/**
- * Plans the changed requests, and on each of their bridges the strictest policy that is still requested, if any. Throws
- * `NetlinkError`.
- */
+/** Plans changed requests, and on each of their bridges the strictest requested policy. Throws `NetlinkError`. */
 export function planPolicies(
   socket: Reader,
   { gone, come }: AskedChanges,

@@ -7,10 +7,7 @@ import { type FirewallSpec, printNote } from "../spec.ts"
 
 export { layout }
 
-/**
- * Returns the rules of container "c2" with port "veth2" of "br1" and addresses 10.1.0.2 and fd00:1::2. Other numbers
- * replace the 2.
- */
+/** Returns the rules of container "c2" with port "veth2" of "br1", 10.1.0.2 and fd00:1::2, or another number. */
 export function specOf(number: number, policy: Policy = "open", more: Partial<FirewallSpec> = {}): FirewallSpec {
   return {
     owner: { network: "net1", containerId: `c${number}`, ifName: "eth0" },

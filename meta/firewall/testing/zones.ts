@@ -2,9 +2,7 @@ import type { Firewalld } from "../firewalld.ts"
 
 export { Firewall } from "../firewall.ts"
 
-/**
- * A fake firewalld. The sources of its zones are texts "ZONE SOURCE". It refuses to add or remove those in `refused`.
- */
+/** A fake firewalld. The sources of its zones are texts "ZONE SOURCE". It refuses to add or remove `refused` ones. */
 export class Zones {
   readonly sources: string[]
   /** The number of requests for a zone's sources. */

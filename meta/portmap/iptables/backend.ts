@@ -61,9 +61,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
         each === "whole" && open.has(specs[at]?.openedLink ?? "") ? "missing" : each,
       )
     },
-    /**
-     * Removes the rules of an attachment. Only iptables-legacy needs a program. Shared chains stay. Throws `CniError`.
-     */
+    /** Removes an attachment's rules. Only iptables-legacy needs a program. Shared chains stay. Throws `CniError`. */
     remove: (owner) =>
       removeEverywhere({ socket, table: TABLE }, containerSearch(owner), (found) => planDelete(found, owner)),
     gc: (network, valid) =>
@@ -71,10 +69,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
   }
 }
 
-/**
- * Guards 127.0.0.0/8 for an interface. It comes before the rules: `route_localnet`, which they need, admits packets
- * from other hosts.
- */
+/** Guards 127.0.0.0/8 on an interface, before the rules, whose `route_localnet` admits packets of other hosts. */
 function addGuard(context: DeleteContext, link: string, undo: Undo): void {
   const made = guardLocalnet(context.socket, link)
   undo.defer("guard 127.0.0.0/8", () => {
@@ -100,10 +95,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   return families.flatMap(({ ahead }) => ahead)
 }
 
-/**
- * Returns a function that returns the table parts of an attachment. The rules of a table are printed once for all
- * attachments.
- */
+/** Returns a function that returns an attachment's table parts. A table's rules are printed once for all. */
 function partsFinder(): (spec: PortmapSpec) => TablePart[] {
   let printed: { found: Content; texts: ReadonlySet<string> } | undefined
   const textsIn = (found: Content) => {
@@ -125,10 +117,7 @@ function isGone({ owner, netns }: AttachmentRules): boolean {
   return isHolderGone(owner, netns)
 }
 
-/**
- * Commits the changes. If they are refused, perhaps because another process changed the table, makes a new plan and
- * commits its changes.
- */
+/** Commits the changes. If refused, perhaps because another process changed the table, plans and commits again. */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {
     restoreTable(programs, TABLE, changes)
@@ -142,10 +131,7 @@ export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
-/**
- * Returns the error with the keys of the configuration whose text is part of the rules, because the kernel may have
- * refused that text.
- */
+/** Returns the error with the configuration's keys whose text is in the rules: the kernel may have refused it. */
 function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")

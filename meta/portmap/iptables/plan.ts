@@ -36,10 +36,7 @@ import {
 
 /** The rules of one attachment in its container's chain. */
 export interface AttachmentRules<R extends Rule = Rule> {
-  /**
-   * The owner in the label before the rules, "network/container/interface"; undefined for upstream's rules, which have
-   * no label.
-   */
+  /** The owner in the label before the rules: "network/container/interface"; undefined for rules of upstream. */
   owner: string | undefined
   /** The path of the container's namespace; undefined if it is unknown. */
   netns: string | undefined
@@ -95,10 +92,7 @@ export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: At
   ]
 }
 
-/**
- * Plans the removal of conflicting rules of containers that no longer exist, or that had this container's address
- * before.
- */
+/** Plans the removal of conflicting rules of deleted containers and of former holders of this address. */
 function planTakeOver(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Removal {
   const ports = hostPortsOf(spec)
   // Chains in the order in which packets traverse them, so that an error names the attachment that gets the packets.
@@ -132,10 +126,7 @@ function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, 
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
-/**
- * Reports whether an attachment is a former holder of this container's address. A network gives an address to one
- * container at a time.
- */
+/** Reports whether an attachment formerly held this address. A network gives it to one container at a time. */
 function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   const ip = String(mapped.address.ip)
   if (!one.rules.some((rule) => String(translatedAddress(rule)) === ip)) return false
@@ -157,9 +148,7 @@ export function findAhead(spec: IptablesRules, found: Content): Uint8Array[] {
   })
 }
 
-/**
- * Plans the removal of an attachment's rules from the container's chains. A chain is removed with its last attachment.
- */
+/** Plans the removal of an attachment's rules from the container's chains, and of chains without attachments. */
 export function planDelete<R extends Rule>(found: Content<R>, owner: Owner): Removal<R> {
   const comment = ownerComment(owner)
   const comments = jumpComments(owner)
@@ -191,10 +180,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
 
 const NOTHING = { rules: [], chains: [] } as const
 
-/**
- * Returns the removal of attachments from a chain. If no other attachment is left, the chain and the jumps to it are
- * removed.
- */
+/** Returns the removal of attachments from a chain; of the chain and its jumps too, if no attachment is left. */
 function without<R extends Rule>(found: Content<R>, chain: string, going: readonly AttachmentRules<R>[]): Removal<R> {
   if (attachmentsIn(found, chain).length > going.length)
     return { rules: going.flatMap(({ rules }) => rules), chains: [] }

@@ -45,9 +45,7 @@ export interface IptablesRules {
   mapped: MappedAddress
   /** The shared chains and their rules, which are created if missing. */
   shared: readonly { chain: string; rules: readonly Rule[] }[]
-  /**
-   * The jumps from the built-in chains to the shared ones. The rule for POSTROUTING becomes the first of that chain.
-   */
+  /** The jumps from built-in chains to the shared ones. The rule for POSTROUTING becomes the first of that chain. */
   entries: readonly Rule[]
   /** The container's own chain, for all its interfaces in this network. */
   chain: string
@@ -90,10 +88,7 @@ export function dnatChain(owner: Owner): string {
   return chainName("CNI-DN-", owner)
 }
 
-/**
- * Returns a search for all chains that the container may have: ours, upstream's, and those of upstream's versions
- * before 0.7.
- */
+/** Returns a search for all possible chains of a container: ours, upstream's, and upstream's before 0.7. */
 export function containerSearch(owner: Owner): Search {
   return { chains: [dnatChain(owner), chainName("CNI-SN-", owner)], parents: PARENTS }
 }
@@ -144,10 +139,7 @@ function mappingRules(
   ]
 }
 
-/**
- * Returns jumps for all host ports, also those of the other family, like upstream. The container's chain has the exact
- * rules.
- */
+/** Returns jumps for all host ports, of both families, like upstream. The container's chain has the exact rules. */
 function jumpsForPorts(
   chain: string,
   owner: Owner,

@@ -34,10 +34,7 @@ export interface TableChanges {
   replaced: readonly Group[]
   /** New records of interfaces that need `route_localnet`. */
   localnet: readonly LocalnetEntry[]
-  /**
-   * The addresses of the container's other attachments that have some of the ports. The new mappings of these ports
-   * wait.
-   */
+  /** The addresses of the container's other attachments that have some of the ports, whose new mappings wait. */
   ahead: readonly Uint8Array[]
   /** Whether the caller must call `promoteNext`. */
   mustPromote?: boolean
@@ -156,10 +153,7 @@ export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
-/**
- * Undoes `addHostports`: adds the replaced elements again, or else deletes all elements of this owner. Throws
- * `NetlinkError`.
- */
+/** Undoes `addHostports`: adds replaced elements again, or else deletes the owner's. Throws `NetlinkError`. */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
   // The records are removed before the mappings, so that no record of this ADD keeps the guard.
@@ -236,10 +230,7 @@ function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: E
   return isOwnerOf(found.comment ?? "", owner.network) && String(addressIn(set, found)) === String(mapped.address.ip)
 }
 
-/**
- * Reports whether two owners may share the key of an element: a port within one container, or an address in different
- * networks.
- */
+/** Reports whether two owners may share a key: a port in one container, or an address in different networks. */
 export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): boolean {
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }

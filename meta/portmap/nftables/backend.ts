@@ -26,10 +26,7 @@ import { checkHostports, planRestore } from "./check.ts"
 import { type DeleteContext, type Deleted, deleteHostports } from "./delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
-/**
- * A backend of port mappings. `add` returns the addresses of the container's other attachments that already have some
- * of the ports.
- */
+/** A backend of mappings. `add` returns addresses of the container's other attachments that have some of the ports. */
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
 /**

@@ -51,9 +51,7 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
   }
 }
 
-/**
- * Checks the conditions of an attachment. While its mappings wait, their chain exists without a rule that jumps to it.
- */
+/** Checks the conditions of an attachment. While its mappings wait, no rule jumps to their chain. */
 function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return

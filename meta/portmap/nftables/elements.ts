@@ -67,9 +67,7 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   })
 }
 
-/**
- * Returns the elements for an address of the container, by set, without comments. Sets without elements are omitted.
- */
+/** Returns the elements for an address of the container, by set, without comments. Empty sets are omitted. */
 export function elementsOf(
   layout: TableLayout,
   { address, mappings }: MappedAddress,
@@ -106,10 +104,7 @@ export function masqueradeKeys({ hairpin, localhost, everybody }: TableLayout, a
   ]
 }
 
-/**
- * Returns the mapping that an element of `ports` or `address_ports` encodes; undefined if the element was not written
- * by this suite.
- */
+/** Returns the mapping in an element of `ports` or `address_ports`; undefined if it is another program's. */
 export function readDnat({ key, value }: Element): DnatMapping | undefined {
   const [hostIp, protocolByte, port] = key.length === 3 ? key : [undefined, ...key]
   const protocol = protocols.find((name) => protocolNumber[name] === protocolByte?.[0])
@@ -123,10 +118,7 @@ export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array |
   return set.value === undefined ? key.at(-1) : value?.[0]
 }
 
-/**
- * Data that is stored with each element beside its comment. DEL needs it, and so does ADD of another container with the
- * same port.
- */
+/** Data beside an element's comment, for DEL, and for ADD of another container with the same port. */
 export interface Note {
   /** The number of the attachment's elements in both families. DEL is complete when it has found this many. */
   count: number
@@ -203,10 +195,7 @@ export interface PortRule {
   readonly netns?: string
 }
 
-/**
- * Returns the host ports that are mapped in nf_tables, like `nft list map ip cni_hostports ports`. Throws
- * `NetlinkError`.
- */
+/** Returns the host ports mapped in nf_tables, like `nft list map ip cni_hostports ports`. Throws `NetlinkError`. */
 export function portRulesIn(socket: Pick<Netfilter, "dump">): PortRule[] {
   return families.flatMap((family) => {
     const { ports, addressPorts } = tableLayout(family)

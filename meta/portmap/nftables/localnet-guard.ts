@@ -94,27 +94,18 @@ export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntr
   return made
 }
 
-/**
- * Reports whether the guard is in place, or cannot be added because the kernel lacks parts of nf_tables. Throws
- * `NetlinkError`.
- */
+/** Reports whether the guard exists, or the kernel lacks parts of nf_tables for it. Throws `NetlinkError`. */
 export function isClosed(socket: NetlinkSocket): boolean {
   const { table, guards, raw } = tableLayout(AF_INET)
   return hasRules(socket, table, guards, raw.name) || !canMapPorts(socket, AF_INET)
 }
 
-/**
- * Reports whether the guard is in place and the interface is recorded, or the guard cannot be added. Throws
- * `NetlinkError`.
- */
+/** Reports whether the guard exists and the interface is recorded, or no guard is possible. Throws `NetlinkError`. */
 export function isGuarded(socket: NetlinkSocket, link: string): boolean {
   return unrecordedLocalnetEntry(socket, tableLayout(AF_INET), link) === undefined && isClosed(socket)
 }
 
-/**
- * Restores the guard after a flush, for interfaces that have `route_localnet` enabled. Returns whether it was missing.
- * Throws `NetlinkError`.
- */
+/** Restores the guard for interfaces with `route_localnet`. Returns whether it was missing. Throws `NetlinkError`. */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
   if (open.length === 0 || isClosed(socket)) return false
   for (const link of open) guardLocalnet(socket, link)
@@ -126,9 +117,7 @@ function elementOf(link: string) {
 }
 
 export interface LocalnetRecord {
-  /**
-   * The interfaces in `localnet_links`: the setting was disabled before, and is disabled again with the last mapping.
-   */
+  /** The interfaces in `localnet_links`: the setting was disabled before, and is again with the last mapping. */
   links: readonly string[]
   /** The interfaces in `localnet_guarded` whose setting is still enabled, as it was before. */
   guarded: readonly string[]

@@ -77,9 +77,7 @@ export interface TableLayout {
   everybody: SharedSet
   /** The sets and maps above, whose elements have owners. */
   ownedSets: readonly SharedSet[]
-  /**
-   * IPv4 only: the interfaces whose `route_localnet` was disabled before. It is disabled again with the last mapping.
-   */
+  /** IPv4 only: interfaces whose `route_localnet` was disabled before. It is disabled again with the last mapping. */
   localnetLinks: NamedSet | undefined
   /**
    * IPv4 only: the interfaces whose `route_localnet` was already enabled. It is unknown who enabled it, perhaps an ADD
@@ -89,10 +87,7 @@ export interface TableLayout {
   /** IPv4 only: rules that drop packets that `route_localnet` would admit, to or from 127.0.0.0/8. */
   guards: readonly Rule[]
   raw: Chain
-  /**
-   * The chain for attachments with conditions. For each, a rule jumps to the attachment's own chain for packets to its
-   * ports.
-   */
+  /** The chain for conditions. For each attachment a rule jumps to its own chain for packets to its ports. */
   conditions: Chain
   chains: readonly Chain[]
   /** The chains that translate: packets from other hosts, and packets of the host itself. */
@@ -249,9 +244,7 @@ const encodedTables = {
   [AF_INET6]: encodeAhead(tableOperations(layouts[AF_INET6], [])),
 }
 
-/**
- * Plans a translating chain. The kernel refuses the transaction if an earlier build created it with another priority.
- */
+/** Plans a translating chain. The kernel refuses the transaction if an earlier build's has another priority. */
 export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
   return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
 }
@@ -261,10 +254,7 @@ export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/**
- * Reports whether all rules exist and are in force. Chains and sets need no check, because the kernel keeps those that
- * rules use.
- */
+/** Reports whether all rules exist and are in force. The kernel keeps the chains and sets that they use. */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,

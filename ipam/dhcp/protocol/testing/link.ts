@@ -37,10 +37,7 @@ export const config6: ClientConfig = {
   linkLocal: "fe80::858:aff:fe01:203",
 }
 
-/**
- * A client for tests. Its state passes through the journal's format after each step. The clock and the random numbers
- * are fixed.
- */
+/** A client with a fixed clock and random numbers. After each step its state passes through the journal's format. */
 export class TestClient {
   state: ClientState
   now = 1_000_000
@@ -74,9 +71,7 @@ export class TestClient {
   }
 }
 
-/**
- * A client's DHCPv4 message as a server reads it: its destination, its fields, and its options as hexadecimal digits.
- */
+/** A client's DHCPv4 message as a server reads it: destination, fields, and options as hexadecimal digits. */
 export interface Sent {
   toMac: string
   from: string
