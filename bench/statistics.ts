@@ -31,10 +31,7 @@ export interface Interval {
   readonly high: number
 }
 
-/**
- * The minimum number of rounds for a bootstrap. Of five rounds, the true median lies between the lowest and the highest
- * with a probability of 94 %.
- */
+/** The minimum of rounds for a bootstrap. Of five, the lowest and highest enclose the median with 94 % probability. */
 const FEW = 6
 const DRAWS = 1000
 

@@ -27,10 +27,7 @@ export const targets: Readonly<Record<Target["name"], Target>> = {
 /** The compiler that uses musl, for this machine. */
 export const muslCompiler = process.env.CNI_CC_AMD64 || "musl-gcc"
 
-/**
- * The flags for sections. Each function gets its own section, so that the linker can remove unused ones, and there are
- * no tables for C++ exceptions.
- */
+/** The flags for sections: one for each function, so that unused ones are removed, and none for C++ exceptions. */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]

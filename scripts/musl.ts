@@ -12,7 +12,6 @@ import { fetchMusl, findVendored, pinnedMusl } from "./sources.ts"
 
 export interface Musl {
   readonly compiler: string
-  /** The directory of its libraries and startup objects. */
   readonly libraries: string
   readonly terms: string
   /** Whether the packager chose the compiler. */

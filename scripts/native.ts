@@ -89,10 +89,7 @@ async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, p
   return linked
 }
 
-/**
- * The flavor of the tool: its host has promises and separate texts. Its engine is about 7 % faster and 0.1 MB larger
- * than the plugins' engine.
- */
+/** The tool's flavor: its host has promises and separate texts; its engine is about 7 % faster and 0.1 MB larger. */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"], engineFlags: ["-O3"] }
 
 /** Builds the tool's executable. Under the name `cnitool` it behaves like that program. */
@@ -108,10 +105,7 @@ export async function buildTool(out: string, flavour: Flavour = {}, start: Start
 /** How a plugin starts: from a heap image or from bytecode. */
 export type Start = "snapshot" | "bytecode"
 
-/**
- * Links an executable with programs. Throws if an executable with a heap image answers differently from one with
- * bytecode. Returns the path.
- */
+/** Links an executable and returns its path. Throws if a heap image and bytecode answer differently. */
 async function link(shop: Workshop, start: Start, programs: readonly Program[]): Promise<string> {
   const compiled = await compile(shop, programs)
   if (start === "bytecode") return linkBytecode(shop, compiled, programs[0]?.name)

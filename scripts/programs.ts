@@ -13,10 +13,7 @@ export { pluginNames }
 /** The plugins that listen to the network. They start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
-/**
- * Returns the programs of one executable. With a single plugin, the executable works under any file name, because users
- * make copies and links.
- */
+/** Returns an executable's programs. A single plugin works under any file name: users make copies and links. */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
   const programs = await Promise.all(names.map(programOf))
   const [alone, another] = programs

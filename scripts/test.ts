@@ -112,10 +112,7 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
   await runner.tests(alone(ordered), limits, lanes)
 }
 
-/**
- * The integration tests that run with sanitizers: each plugin, each verb, both packet filters, failures, undo, and a
- * third of the tool's tests.
- */
+/** The tests with sanitizers: each plugin, each verb, both packet filters, failures, undo, a third of the tool's. */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
@@ -281,7 +278,7 @@ function longFiles(): string[] {
   ])
 }
 
-/** Runs the gate, slow unit tests and integration tests without the long ones. Shared cases run for half of the plugins. */
+/** Runs the gate, slow unit tests and integration tests without the long ones. Shared cases run for half the plugins. */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "half"
   await gate(runner)

@@ -80,7 +80,6 @@ async function supplied(): Promise<string> {
   ].join("\n")
 }
 
-/** Describes a Debian package with its installed version. */
 async function describePackage(name: string): Promise<string> {
   const shown = await run(["dpkg-query", "--show", name]).catch(() => Buffer.of())
   return `${name} ${Buffer.from(shown).toString().trim().split("\t")[1] || "(not installed here)"}`

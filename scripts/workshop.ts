@@ -116,10 +116,7 @@ export class Workshop {
     return file
   }
 
-  /**
-   * Writes assembly that embeds files in their own section, with their addresses in the section `tables`, as host.h
-   * declares them. Returns the path.
-   */
+  /** Writes assembly that embeds files, with their addresses in section `tables`, as in host.h. Returns the path. */
   blobs(tables: string, files: Readonly<Record<string, string>>): string {
     const section = (name: string) => `.section ${name},"${name === ".blobs" ? "a" : "aw"}",@progbits\n.balign 16`
     const lines = Object.entries(files).flatMap(([name, file]) => [

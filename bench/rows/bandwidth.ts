@@ -36,7 +36,6 @@ function limitOthers(count: number): { links: string; limits: string } {
   return { links: links.join(""), limits: limits.join("") }
 }
 
-/** Starts a contender that times ADD and DEL of one suite on its own host with `count` limited containers. */
 async function startBandwidth(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

@@ -19,10 +19,7 @@ export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])
   return { ...whole, ms: (whole.ms * containers) / succeeded, failed: failures.length }
 }
 
-/**
- * Starts a contender that attaches and detaches all containers on a new node in each round. Nodes are removed only at
- * the end, because removing one takes time.
- */
+/** Starts a contender that attaches and detaches all containers in each round, on a new node, removed at the end. */
 async function startBurst(suite: Suite, parallel: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const shelter = stack.use(await HostNamespace.create())

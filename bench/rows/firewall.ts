@@ -21,7 +21,6 @@ function firewallConfig(netns: string) {
   }
 }
 
-/** Starts a contender that times ADD and DEL of one suite on its own host with `count` accepted containers. */
 async function startFirewall(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -51,10 +50,7 @@ const numbers = new Intl.NumberFormat("en")
 
 export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/**
- * Returns the scenario of a container with the policy "same-bridge", alone and beside a thousand others. Our firewall
- * uses nf_tables, Go's uses iptables.
- */
+/** Returns the scenario of policy "same-bridge", alone and beside a thousand others, in nf_tables and Go's iptables. */
 export function firewalls(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withContainers(suite.name, count), () => startFirewall(suite, count)] as const),

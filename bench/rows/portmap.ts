@@ -21,7 +21,6 @@ function portmapConfig(netns: string) {
   }
 }
 
-/** Starts a contender that times ADD and DEL of one suite on its own host with `count` mapped ports. */
 async function startPortmap(suite: Suite, count: number): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

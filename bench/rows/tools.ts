@@ -150,10 +150,7 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
   }
 }
 
-/**
- * Returns the scenarios of commands that an operator runs on a full node, and of the native host compared with Bun. No
- * other suite has these commands.
- */
+/** Returns the scenarios of commands on a full node, and of the native host beside Bun. No other suite has these. */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

@@ -136,10 +136,7 @@ export class PreparedLease implements Disposable {
   }
 }
 
-/**
- * Removes a file after a failure. Ignores its own errors, because the first error is more useful. A rebuild of the
- * index handles a remaining file.
- */
+/** Removes a file after a failure, ignoring own errors: the first is more useful, and a rebuild handles the file. */
 export function withdraw(files: Files, path: string): void {
   try {
     files.unlink(path)

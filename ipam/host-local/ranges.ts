@@ -29,10 +29,7 @@ function addressOf(ip: Uint8Array): Address {
   return { family: familyOf(ip), value }
 }
 
-/**
- * Returns four bytes as a number. Does not use `DataView`, because its separate buffer makes it slow for the ten
- * thousand addresses of an agent.
- */
+/** Returns four bytes as a number. `DataView`, with its own buffer, is slow for an agent's ten thousand addresses. */
 function wordAt(bytes: Uint8Array, at: number): number {
   let word = 0
   for (let next = at; next < at + 4; next++) word = word * 256 + (bytes[next] ?? 0)
@@ -171,10 +168,7 @@ export function parseRange({ subnet = "", rangeStart, rangeEnd, gateway }: Range
   }
 }
 
-/**
- * Returns the first and the last address of a subnet. Throws code 7 for an invalid text, for host bits, and for a
- * subnet with fewer than two host addresses.
- */
+/** Returns a subnet's first and last address. Throws code 7 for invalid text, host bits, fewer than two hosts. */
 export function parseSubnet(text: string): { network: Address; last: Address; prefix: number } {
   const subnet = parseCidr(text)
   if (!subnet) throw refuse(`subnet ${describe(text)} is not an address with a prefix length, like "10.1.0.0/24"`)

@@ -98,10 +98,7 @@ export class Store {
     }
   }
 
-  /**
-   * Throws `SyscallError` if a reservation could not be written now. Leaves no file, even when killed, except on file
-   * systems without unnamed files.
-   */
+  /** Throws `SyscallError` if nothing could be reserved now. Leaves no file, even killed, where unnamed files exist. */
   tryLease(): void {
     this.#requireOwn()
     const owner = { containerId: "status", ifName: "status" }

@@ -129,10 +129,7 @@ function holdsExactly(record: LeaseRecord, addresses: readonly string[]): boolea
   return record.addresses.length === addresses.length && addresses.every((each) => record.addresses.includes(each))
 }
 
-/**
- * Returns a record for reservations that another program changed. If all remaining files are unchanged, it keeps the
- * boot of the known record.
- */
+/** Returns a record for another program's changes, with the known record's boot if no remaining file was changed. */
 function importRecord({ files, directory, bootId }: StorePlace, holding: Holding, known?: LeaseRecord): LeaseRecord {
   const { owner, addresses } = holding
   const written = addresses.map((address) => files.stat(`${directory}/${address}`).modified)

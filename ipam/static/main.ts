@@ -36,10 +36,7 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
   })
 }
 
-/**
- * Returns the texts by which an address of a result is found: the address alone, and with its gateway. There may be
- * thousands of addresses.
- */
+/** Returns the texts that find one of perhaps thousands of addresses: the address alone, and with its gateway. */
 function namesOf({ address, gateway }: IpConfig): string[] {
   const ip = { address: normalCidr(address) ?? address }
   return gateway === undefined

@@ -84,9 +84,7 @@ export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: Con
   if (lenient) return { ingress: undefined, egress: undefined, subnets: undefined, shapeIn }
   const chosen = hasLimit(top) ? top : withoutUnlimited(runtimeConfig?.bandwidth ?? {})
   return {
-    /** The limit of packets to the container. */
     ingress: limitOf(chosen, "ingressRate", "ingressBurst"),
-    /** The limit of packets from the container. */
     egress: limitOf(chosen, "egressRate", "egressBurst"),
     /** Undefined if traffic with every peer is limited. */
     subnets: subnetsOf(chosen) ?? subnetsOf(top),

@@ -62,9 +62,7 @@ export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   return { parameters, rate64: longRate(rate), burst: isExact ? undefined : burst }
 }
 
-/**
- * Reports whether a qdisc is the tbf of a limit. A burst without exact ticks is compared by `limit`, which includes it.
- */
+/** Reports whether a qdisc is a limit's tbf. A burst of inexact ticks is compared by `limit`, which includes it. */
 export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   const options = qdiscOptions(found, "tbf")
   if (!options?.parameters) return false

@@ -87,10 +87,7 @@ export class Sides implements Disposable {
     return inside ? [{ ...common, route: inside, link }, ...places] : places
   }
 
-  /**
-   * Returns the host's end that one of our interface plugins created, found by its owner. It is used if the container's
-   * interface cannot be inspected.
-   */
+  /** Returns the host's end of our interface plugins by its owner, if the container's interface cannot be inspected. */
   #findEndByOwner(): Link | undefined {
     const comment = ownerComment(ownerOf(this.#call))
     return listLinks(this.host, ({ kind, attributes: { alias } }) => kind === "veth" && alias === comment)[0]

@@ -163,10 +163,7 @@ function deleteIngress(route: NetlinkSocket, link: Link): boolean {
   return true
 }
 
-/**
- * Deletes the root qdisc of a link if it is ours; one with another handle is another program's. `link` has the kind of
- * the qdisc from the last lookup.
- */
+/** Deletes a link's root qdisc if it is ours: another handle is another program's. `link` has the qdisc's kind. */
 function deleteShaper(route: NetlinkSocket, link: Link): void {
   if (link.attributes.qdisc !== "tbf" && link.attributes.qdisc !== "htb") return
   const root = findQdisc(route, link, TC_H_ROOT)

@@ -15,10 +15,7 @@ export class Firewalld implements Disposable {
     this.#bus = bus
   }
 
-  /**
-   * Connects to firewalld. Returns undefined if firewalld does not run, or if there is no bus. Throws `CniError` if the
-   * bus refuses the connection.
-   */
+  /** Connects to firewalld; undefined if it does not run or there is no bus. Throws `CniError` if the bus refuses. */
   static find(findBus: () => Connection | undefined = () => Bus.findSystem()): Firewalld | undefined {
     let bus: Connection | undefined
     try {
@@ -83,10 +80,7 @@ export class Firewalld implements Disposable {
   }
 }
 
-/**
- * Reports whether an error of `addSource` means that firewalld could not change the kernel's rules, for example after
- * another program flushed them.
- */
+/** Reports whether `addSource` failed to change the kernel's rules, for example after another program's flush. */
 export function isCommandFailed(error: unknown): boolean {
   return error instanceof CniError && isRefusal(error.cause, "COMMAND_FAILED")
 }

@@ -124,10 +124,7 @@ export function restoreSources(
   tell(failures, "firewalld has lost its rules; reload it", log)
 }
 
-/**
- * Removes sources. Those that firewalld refuses to remove are logged in one line: its next reload drops them, and they
- * must not make DEL fail.
- */
+/** Removes sources. Refusals are logged in one line: firewalld's next reload drops them, and DEL must not fail. */
 export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
   const failures: unknown[] = []
   for (const { zone, source } of sources) {

@@ -143,10 +143,7 @@ export function withPortMappings(config: PortmapConfig, runtimeConfig: JsonObjec
   return { ...config, portMappings }
 }
 
-/**
- * Refuses characters in a condition: a line end or a semicolon would begin a new `nft` command, and an argument of a
- * program cannot contain NUL.
- */
+/** Refuses line ends and semicolons, which begin a new `nft` command, and NUL, which no program's argument contains. */
 function checkConditionWord(text: string): string | undefined {
   return /[\n\r\0;]/.test(text) ? undefined : text
 }
@@ -185,10 +182,7 @@ function refuseContradictions(mappings: readonly Mapping[]): void {
   }
 }
 
-/**
- * Returns the words of a rule. They are empty if the first word is empty. Throws code 7 if another word is empty,
- * because programs refuse that.
- */
+/** Returns a rule's words; none if the first is empty. Throws code 7 if another is empty, which programs refuse. */
 function wordsOf(key: string, words: readonly string[], lenient: boolean): readonly string[] {
   if (words[0] === "") return []
   const empty = words.indexOf("")

@@ -159,10 +159,7 @@ export class Hostports implements Disposable {
     })
   }
 
-  /**
-   * Flushes UDP conntrack entries. The mappings in the hints are included: they may have been in iptables, or in a
-   * table that was flushed since.
-   */
+  /** Flushes UDP conntrack entries, also of hints: their mappings may have been in iptables or in a flushed table. */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all
@@ -195,10 +192,7 @@ export class Hostports implements Disposable {
     return this.#filter === undefined || isClosed(this.#filter.socket)
   }
 
-  /**
-   * Restores the guard of 127.0.0.0/8 for interfaces that have `route_localnet` enabled. Returns whether the guard was
-   * missing; false without nf_tables.
-   */
+  /** Restores 127.0.0.0/8's guard for `open` interfaces. Returns whether it was missing; false without nf_tables. */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)
   }

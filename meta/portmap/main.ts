@@ -102,10 +102,7 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   hostports.restoreGuard(openLinksOf(call))
 }
 
-/**
- * Removes the mappings of an attachment. The kernel's rules are the record of them; the configured mappings are only
- * hints where to look first.
- */
+/** Removes an attachment's mappings. The kernel's rules are their record; configured ones are hints where to look. */
 function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()

@@ -101,10 +101,7 @@ export function gatewayFor(
 
 type Limits = NonNullable<Parameters<typeof executeAll>[2]>
 
-/**
- * Adds routes even if other routes to the same destination exist. For example, a source hint has the same destination
- * as the kernel's own route to the network.
- */
+/** Adds routes even beside others to the same destination: a source hint has that of the kernel's network route. */
 function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
   const made = new Set(routes)
   undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // registered first: routes may exist although the kernel's answer was lost
@@ -136,10 +133,7 @@ export function addRoutesBack(
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
-/**
- * Returns the routes of an address's table. Routes without a gateway come first, because they make gateways reachable;
- * the default route comes last.
- */
+/** Returns the routes of an address's table: without gateway first, so that gateways are reachable; default last. */
 export function planTable(
   address: ResultAddress,
   gateway: Uint8Array | undefined,
@@ -156,10 +150,7 @@ export function planTable(
   return gatewaysLast([...concerned.filter(isOther), byGateway])
 }
 
-/**
- * Reports whether a route of the interface applies to packets from an address: its source or gateway is in the
- * address's network, or it has neither.
- */
+/** Reports whether a route applies to an address: its source or gateway is in the network, or it has neither. */
 function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultAddress): boolean {
   if (familyOf(dst) !== familyOf(address.ip)) return false
   const known = [preferredSource, gateway].flatMap((ip) => ip ?? [])

@@ -23,7 +23,6 @@ export interface SysctlBackup {
 export interface Backup extends LinkValues {
   /** The MTU of the other end of the veth pair. */
   peerMtu?: number | undefined
-  /** The values that ADD set on the link. */
   set?: LinkValues | undefined
   /** The sysctls by path: "net/ipv4/conf/eth0/rp_filter" */
   sysctl?: Record<string, SysctlBackup> | undefined

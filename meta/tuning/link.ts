@@ -74,10 +74,7 @@ const changeNames = {
   txQLen: "txQueueLength",
 } as const
 
-/**
- * The objects that tuning changes: a container's namespace, its interface, and the interface's peer if it is a veth.
- * Sockets are opened at first use.
- */
+/** The objects that tuning changes: namespace, interface, and a veth's peer. Sockets are opened at first use. */
 export class Target implements Disposable {
   readonly sandbox: Netns
   readonly #ifName: string

@@ -80,10 +80,7 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
   return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
 }
 
-/**
- * Checks that every configured setting has its value in the kernel. Throws `CniError` with the expected and the found
- * value of the first difference.
- */
+/** Checks every configured value in the kernel. Throws `CniError` with the first difference, expected and found. */
 function checkTuning(call: InsideCall, config: TuningConfig): void {
   const { sysctls, link: wanted } = config
   requirePrevResult(call)

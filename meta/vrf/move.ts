@@ -47,10 +47,7 @@ interface Losable {
   routes: RouteSpec[]
   /** Routes in other tables, which are added back to the same table. */
   otherRoutes: RouteSpec[]
-  /**
-   * The destinations of the kernel's own routes. The kernel adds a route for each address again, even if an earlier
-   * plugin has deleted that route.
-   */
+  /** The destinations of the kernel's own routes, which it adds again with addresses even if a plugin deleted them. */
   connected: ReadonlySet<string>
   /** The IPv6 addresses, in any state. */
   addresses: Address[]

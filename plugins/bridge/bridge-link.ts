@@ -135,10 +135,7 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
   addOnce(host, bridge, gateway)
 }
 
-/**
- * Looks for a gateway address on the bridge, and for addresses that conflict with it. Throws `CniError` if addresses
- * conflict and `force` is not set.
- */
+/** Looks for a gateway address on the bridge. Throws `CniError` if others conflict with it, unless `force` is set. */
 export function requireRoomFor(
   host: RouteSocket,
   bridge: Link,
@@ -159,10 +156,7 @@ export function requireRoomFor(
   })
 }
 
-/**
- * Enables IPv6 on a link, because the host may disable it for new links or for all. On a kernel without IPv6, adding
- * the address throws instead.
- */
+/** Enables IPv6 on a link: the host's default may differ. Without IPv6 in the kernel, adding the address throws. */
 function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (findSysctl(setting) === "1") tryWriteSysctl(setting, "0")

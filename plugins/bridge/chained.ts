@@ -12,7 +12,6 @@ import { SpoofCheck } from "./spoof-check.ts"
 interface EarlierInterface {
   prevResult: Result
   link: Link
-  /** The host's end of the pair. */
   port: Link
 }
 

@@ -52,10 +52,7 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).check({ owner, port: port.name, mac: link.mac })
 }
 
-/**
- * Returns the host's interface that an earlier plugin of the chain created. It is recognized by its alias: our own
- * interfaces have the owner as alias.
- */
+/** Returns the host's interface of an earlier plugin, recognized by its alias: ours have the owner as alias. */
 function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | undefined {
   const ours = ownerComment(sides.owner)
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
@@ -88,10 +85,7 @@ function checkVlanGateway(host: RouteSocket, gateway: VlanGateway, prevResult: R
   return link
 }
 
-/**
- * Checks a bridge port's owner, state and configured settings. Throws `CniError` with the expected and the found value
- * of the first difference.
- */
+/** Checks a port's owner, state and settings. Throws `CniError` with the first difference, expected and found. */
 export function checkPort(
   host: NetlinkSocket,
   { bridge, port }: { bridge: Link; port: Link },

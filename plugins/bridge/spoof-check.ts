@@ -63,10 +63,7 @@ const feature: Feature<GuardSpec> = {
   needs: "the kernel needs nf_tables for bridges (CONFIG_NF_TABLES_BRIDGE)",
 }
 
-/**
- * Checks that frames from a container have its own MAC as source (`macspoofchk`), by rules in the thread's namespace.
- * nf_tables is the only backend.
- */
+/** Checks that a container's frames have its MAC as source (`macspoofchk`), by nf_tables in the thread's namespace. */
 export class SpoofCheck extends OwnedRules<GuardSpec> {
   /** `filter` is undefined if the kernel has no nf_tables. */
   constructor(filter: Filter<Netfilter> | undefined) {
@@ -124,10 +121,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
   }
 }
 
-/**
- * Reports whether the chain has only our rule, and the table is active. Sets need no check, because the kernel keeps
- * those that the rule uses.
- */
+/** Reports whether the chain has only our rule, and the table is active. The kernel keeps the sets in use. */
 function isComplete(socket: Pick<Netfilter, "dump" | "get">): boolean {
   const [only, ...more] = listRules(socket, chain)
   return only?.comment === rule.comment && more.length === 0 && !isDormant(socket, table)

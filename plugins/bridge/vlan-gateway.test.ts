@@ -26,10 +26,7 @@ const pair: KernelLink[] = [
 /** BRIDGE_VLAN_INFO_PVID 2, _UNTAGGED 4, _RANGE_BEGIN 8, _RANGE_END 16; <linux/if_bridge.h> */
 const untagged = 6
 
-/**
- * Encodes the VLANs of a port, as in the answer to `bridge vlan show`: struct ifinfomsg, IFLA_AF_SPEC 26, and one
- * IFLA_BRIDGE_VLAN_INFO 2 for each.
- */
+/** Encodes a port's VLANs as in `bridge vlan show`: ifinfomsg, IFLA_AF_SPEC 26, IFLA_BRIDGE_VLAN_INFO 2 for each. */
 function vlansOf(port: number, ...infos: readonly [flags: number, id: number][]): Uint8Array {
   const list = infos.flatMap(([flags, id]) => [8, 0, 2, 0, flags, 0, id & 255, id >> 8])
   return Uint8Array.from([7, 0, 0, 0, port, 0, 0, 0, ...Array(8).fill(0), 4 + list.length, 0, 26, 0, ...list])

@@ -113,10 +113,7 @@ function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
 }
 
-/**
- * Reports whether the selected device is on the host, and restores its name. A device that the Go suite moved and the
- * kernel returned has no record.
- */
+/** Reports whether the selected device is on the host, and restores its name: the Go suite's devices have no record. */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
   restoreAllReturned(host)
   const device = findDevice(host, selector)

@@ -23,7 +23,6 @@ const config: IpvlanConfig = {
 const data = { mode: 1, flags: 1 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "ipvlan", link: 3, data: linkKinds.ipvlan.encode(data) }
 
-/** Runs ADD like the scaffold of interface plugins. */
 const add = (attaching: Attaching, config: IpvlanConfig) =>
   attachIpvlan(attaching, () => nothingLeased, config, requireMaster(attaching, config))
 

@@ -16,7 +16,6 @@ function parse(keys: JsonObject = {}, verb: Verb = "ADD", args = ""): MacvlanCon
   return parseMacvlanConfig(parseNetworkConfig(raw, { lenient: verb === "DEL" }), { verb, args, raw })
 }
 
-/** Runs ADD like the scaffold of interface plugins. */
 const add = (attaching: Attaching, config: MacvlanConfig) =>
   attachMacvlan(attaching, () => nothingLeased, config, prepareMaster(attaching, config))
 

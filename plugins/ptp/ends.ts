@@ -79,10 +79,7 @@ export function configureHostEnd(
   }
 }
 
-/**
- * Returns the error for a missing host route. EEXIST means that another container has the same address: the host can
- * reach only one of them.
- */
+/** Returns the error for a missing host route. EEXIST: the host reaches only one of two containers with an address. */
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })

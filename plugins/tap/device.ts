@@ -49,10 +49,7 @@ function set(fd: Fd, name: keyof typeof requests, value: number): void {
   ioctl(fd, `${name} ${value}`, requests[name], value)
 }
 
-/**
- * Sets the user or group that may open the device. Throws code 7 if the ID is not mapped in the user namespace, and
- * `SyscallError`.
- */
+/** Lets a user or group open the device. Throws code 7 for an ID outside the user namespace, and `SyscallError`. */
 export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
     set(fd, key === "owner" ? "TUNSETOWNER" : "TUNSETGROUP", id)

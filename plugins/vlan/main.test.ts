@@ -25,7 +25,6 @@ const config: VlanConfig = {
 const data = { id: 7, protocol: 0x88a8 }
 const made: KernelLink = { index: 9, name: "eth0", kind: "vlan", mtu: 1400, link: 3, data: linkKinds.vlan.encode(data) }
 
-/** Runs ADD like the scaffold of interface plugins. */
 const add = (attaching: Attaching, config: VlanConfig) =>
   attachVlan(attaching, () => nothingLeased, config, createVlan(attaching, config))
 

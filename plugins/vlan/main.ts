@@ -78,10 +78,7 @@ export function checkVlan(checking: Checking, config: VlanConfig): void {
   checkMaster(checking, config)
 }
 
-/**
- * Checks that ADD can use the master, for STATUS. A VLAN that another container uses is not an error, because DEL of
- * that container frees it.
- */
+/** Checks that ADD can use the master, for STATUS. The VLAN may be in use: DEL of its container frees it. */
 export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (!parent) return

@@ -1,7 +1,4 @@
-/**
- * Collects the files of the agent in the image: one executable, and the parts of glibc that its runtime Bun needs. The
- * image has no other library.
- */
+/** Collects the agent's files in the image: an executable, and glibc for Bun; the image has no other library. */
 import { createHash } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -55,10 +55,7 @@ export async function findObstacles(directory: string): Promise<string[]> {
   return obstacles
 }
 
-/**
- * Records that the tests of a commit passed. Throws if the checkout is at another commit or has changes, because its
- * files were not tested.
- */
+/** Records that a commit's tests passed. Throws if the checkout differs from it: those files were not tested. */
 export async function recordTested(directory: string, tested: string): Promise<void> {
   const { commit, isClean } = await findSource(directory)
   if (commit !== tested) throw new Error(`Cannot record the tests of ${tested}: the checkout is at ${commit}`)

@@ -75,7 +75,6 @@ ${about.name}: diversion-for-unknown-file
 `,
 )
 
-/** Returns the files below DEBIAN. */
 function control(target: Target, version: string, files: readonly PlacedFile[]): PlacedFile[] {
   const directories = new Set(
     files.flatMap(({ path }) => path.split("/").map((_, at, parts) => parts.slice(0, at).join("/"))),

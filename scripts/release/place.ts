@@ -4,7 +4,6 @@ import { version } from "../../package.json"
 import { REFERENCE_VERSION } from "../../pkg/skel/mod.ts"
 import type { PlacedFile, StagedFile } from "./stage.ts"
 
-/** The metadata of a package. */
 export const about = {
   name: "cni-plugins",
   version,

@@ -118,7 +118,6 @@ function units(directory: string, which = /./): StagedFile[] {
   return names.sort().map((name) => text("unit", name, readFileSync(join(root, directory, name))))
 }
 
-/** Returns the JSON Schemas of lists and plugins, for editors. */
 function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }

@@ -78,7 +78,6 @@ export function explain(title: string, one: Attempt): string[] {
   return [`${title}: ${why.join(", ") || `ended with ${ended}`}`, ...last]
 }
 
-/** Returns the output of each failed test. */
 function failedTests(output: string): string[] {
   const failures: string[] = []
   let lines: string[] = []

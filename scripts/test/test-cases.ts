@@ -1,4 +1,3 @@
-/** The outcome of one test. */
 export interface TestCase {
   /** The titles of the enclosing `describe`s, outermost first, then the test's own title. */
   readonly titles: readonly string[]

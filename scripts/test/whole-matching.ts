@@ -40,10 +40,7 @@ function receivedBy(matchers: Matchers): unknown {
   return value
 }
 
-/**
- * Describes a value that `toMatchObject` would compare only in part, and how to compare it instead. Returns undefined
- * if every value is compared whole.
- */
+/** Describes a value that `toMatchObject` compares in part, and how to compare it; undefined if it compares all. */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined
   for (const value of [expected, received]) {

@@ -37,7 +37,6 @@ export class Clients {
     return this.#live ? earliest(this.#live.map(({ deadline }) => deadline)) : this.#parked.due
   }
 
-  /** Whether a client waits for frames. */
   get areListening(): boolean {
     return this.#listening.size > 0
   }

@@ -58,7 +58,6 @@ export class Deadlines<T> {
   }
 }
 
-/** Returns the earliest of some times, or undefined if all are undefined. */
 export function earliest(times: readonly (number | undefined)[]): number | undefined {
   const known = times.filter((time) => time !== undefined)
   return known.length === 0 ? undefined : Math.min(...known)

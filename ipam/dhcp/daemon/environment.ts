@@ -40,10 +40,7 @@ export interface Environment {
   log(line: string): void
 }
 
-/**
- * Returns the environment of this host, with the journal in the directory that the options name. Creates and opens
- * nothing. Throws `SyscallError`.
- */
+/** Returns the host's environment, with the journal in the options' directory. Opens nothing. Throws `SyscallError`. */
 export function hostEnvironment(options: DaemonOptions, log: (line: string) => void): Environment {
   return {
     options,

@@ -69,7 +69,6 @@ class FakeLink implements ContainerLink {
     return true
   }
 
-  /** Passes a server's answer to the last frame to the holder. */
   answer(type: number): void {
     const state = { config: { mac: this.#last.mac }, xid: this.#last.xid } as Parameters<typeof answer4>[0]
     this.#received.push(answer4(state, type, type === NAK ? "0.0.0.0" : "10.1.2.3", { 51: "00000e10" }))

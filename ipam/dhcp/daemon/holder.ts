@@ -233,10 +233,7 @@ export class Holder {
     this.#start(this.#env.now())
   }
 
-  /**
-   * Applies a change to the interface. Before ADD is answered this is only the MTU, because the calling plugin sets
-   * addresses and routes.
-   */
+  /** Applies a change to the interface; before ADD is answered only the MTU: the calling plugin sets the rest. */
   #apply(change: Change): void {
     const { config } = this.subject
     const { address } = change.lease

@@ -54,10 +54,7 @@ export interface LeaseRecord {
   /** The link. The index tells it from a later one of this name. The hardware address is from ADD and may change. */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
-  /**
-   * The state: "acquiring" until ADD is answered, "releasing" after DEL. The next daemon releases the leases of records
-   * in these two states.
-   */
+  /** The state: "acquiring" until ADD is answered, "releasing" after DEL; in both the next daemon releases leases. */
   readonly progress: "acquiring" | "held" | "releasing"
   readonly clients: readonly ClientState[]
 }
@@ -84,10 +81,7 @@ export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
 const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
-/**
- * The records on disk, one file each. A file is written under another name and then renamed, so it is complete or
- * absent even if the process is killed.
- */
+/** The records on disk, one file each, renamed into place: complete or absent even if the process is killed. */
 export class Journal {
   readonly directory: string
 

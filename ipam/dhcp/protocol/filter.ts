@@ -1,10 +1,7 @@
 import { ETH_P_IP, ETH_P_IPV6, encodeFilter, type FilterInstruction } from "../../../pkg/libc/mod.ts"
 import { ETH_P_ARP, IPPROTO_ICMPV6, IPPROTO_UDP } from "./frames.ts"
 
-/**
- * Instructions of <linux/bpf_common.h>: loads of a half word and of a byte of the frame, the load of the IPv4 header's
- * length into X, jumps, and return.
- */
+/** Instructions of <linux/bpf_common.h>: loads of a half word, a byte, the IPv4 header's length to X; jumps; return. */
 const Bpf = {
   Half: 0x28,
   Byte: 0x30,
@@ -69,10 +66,7 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
-/**
- * The packets that a packet socket receives: answers of DHCPv4 servers, the same with ARP, answers of DHCPv6 servers,
- * or router advertisements.
- */
+/** What a packet socket receives: answers of DHCPv4 servers, also with ARP, of DHCPv6 servers, or of routers. */
 export type Heard = keyof typeof filters
 
 /** Returns the filter of a packet socket (struct sock_filter) that accepts only these frames. */

@@ -32,7 +32,6 @@ function damaged(frame: Uint8Array): fc.Arbitrary<Uint8Array> {
     })
 }
 
-/** Returns valid frames with an arbitrary payload, for the ports of DHCPv4 and DHCPv6. */
 function framed(payload: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Uint8Array> {
   return fc.tuple(payload, fc.boolean()).map(([bytes, is6]) => {
     const [from, to] = is6 ? ["fe80::1", "fe80::858:aff:fe01:203"] : ["10.1.2.1", "10.1.2.50"]

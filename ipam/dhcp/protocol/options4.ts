@@ -89,10 +89,7 @@ export function encodeOptions(options: Options): Uint8Array {
   return concat([...parts, Uint8Array.of(END)])
 }
 
-/**
- * Reads a field of options into `found`. Joins the parts of an option in their order (RFC 3396, 7). Returns false if an
- * option exceeds the field.
- */
+/** Reads a field of options into `found`; joins parts (RFC 3396, 7). Returns false if an option exceeds the field. */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
     const code = field[at++]

@@ -39,10 +39,7 @@ const Option = { Prefix: 3, Mtu: 5, Route: 24, Nameservers: 25, Search: 31 } as 
 /** The smallest MTU of IPv6 (RFC 8200, 5). */
 const minimalMtu = 1280
 
-/**
- * Returns the router advertisement in a frame, in the form for `ClientState`. Returns undefined for other frames, and
- * for senders that are not on the link.
- */
+/** Returns a frame's router advertisement; undefined for other frames and for senders that are not on the link. */
 export function readAdvertisement(frame: Uint8Array, at: number): RouterSeen | undefined {
   const packet = readPacket(frame)
   if (packet?.kind !== "icmpv6" || packet.message[0] !== ROUTER_ADVERTISEMENT) return undefined
@@ -54,10 +51,7 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
-/**
- * Returns the router with the higher preference. If they are equal, returns the known router. A router's last
- * advertisement replaces its earlier ones.
- */
+/** Returns the preferred router, or the known one of equals. A router's last advertisement replaces earlier ones. */
 export function preferredRouter(known: RouterSeen | undefined, latest: RouterSeen): RouterSeen {
   const [before, after] = [known && advertisementOf(known), advertisementOf(latest)]
   if (!known || !before || !after || known.address === latest.address) return latest

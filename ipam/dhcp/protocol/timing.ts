@@ -96,7 +96,6 @@ export function secondsSince(then: number, now: number): number {
   return Math.min(0xffff, Math.max(0, Math.floor((now - then) / 1000)))
 }
 
-/** Reports whether a lease exists and has not ended. */
 export function holds(lease: Lease | undefined, { now }: Moment): boolean {
   return lease !== undefined && (lease.expiresAt === undefined || now < lease.expiresAt)
 }

@@ -32,10 +32,7 @@ export interface Place {
   readonly patienceMs: number
 }
 
-/**
- * Calls a method of a daemon of this suite or of upstream's, and returns its reply. Throws `DaemonError` with the
- * daemon's text, and `NoDaemonError`.
- */
+/** Calls a daemon's method, ours or upstream's. Throws `DaemonError` with the daemon's text, and `NoDaemonError`. */
 export function callDaemon(place: Place, method: Method, call: CallArguments): GobObject {
   using connection = Connection.open(place)
   const encoder = new GobEncoder(callTypes)

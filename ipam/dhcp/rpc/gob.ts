@@ -168,10 +168,7 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
   } else throw new TypeError(`Cannot encode ${JSON.stringify(value)} as ${JSON.stringify(type)}`)
 }
 
-/**
- * Encodes a number up to 53 bits. Below 128 it is one byte. Otherwise it is the negated number of bytes, and then these
- * bytes, the highest first.
- */
+/** Encodes up to 53 bits: one byte below 128, else the negated number of bytes and these, the highest first. */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {
     out.push(value)

@@ -66,7 +66,6 @@ export class TemporaryStore implements Disposable {
   }
 }
 
-/** Returns the owner for interface eth0 of a container. */
 export function owner(containerId: string): LeaseOwner {
   return { containerId, ifName: "eth0" }
 }

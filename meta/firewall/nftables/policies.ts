@@ -39,10 +39,7 @@ export function askedBy(policy: Policy, link: HostLink, containerId: string, com
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
 }
 
-/**
- * Returns the policy requests; from a long list only those that contain one of `needles`, such as a comment or a
- * bridge. Throws `NetlinkError`.
- */
+/** Returns the policy requests, or only those with one of `needles`, a comment or a bridge. Throws `NetlinkError`. */
 export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
     (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),

@@ -50,7 +50,6 @@ export function inForce(policy: "same-bridge" | "isolated", name = "br1"): Group
   ]
 }
 
-/** Returns the elements as standby elements at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.slice(0, 2).map(({ set, elements }) => ({
     set: (set as SharedSet).standby,

@@ -25,7 +25,6 @@ export class FlannelNode implements Disposable {
     this.moveTo(subnet)
   }
 
-  /** Changes the node's subnet in flanneld's file. */
   moveTo(subnet: string): void {
     const lines = [
       "FLANNEL_NETWORK=10.244.0.0/16",

@@ -162,10 +162,7 @@ function comment(text: string): string[] {
   return ["-m", "comment", "--comment", text]
 }
 
-/**
- * Returns the comment of a label: the owner, and the path of the container's namespace. The path shows later whether
- * the container still exists.
- */
+/** Returns a label's comment: the owner, and the namespace's path, which shows later if the container exists. */
 function labelText(owner: string, netns: string): string {
   const text = `${owner} ${netns}`
   return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner

@@ -131,10 +131,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   }
 }
 
-/**
- * Activates mappings that still wait for a mapping that was deleted while `nft` ran: `nft` does not check the
- * generation of the rule set.
- */
+/** Activates mappings that wait for one deleted while `nft` ran, which ignores the generation of the rule set. */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {

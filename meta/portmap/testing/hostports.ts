@@ -52,7 +52,6 @@ export function made(...of: Parameters<typeof specOf>): Group[] {
   return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
 }
 
-/** Returns the elements as standby elements at the given position. */
 export function standingBy(groups: readonly Group[], place: number): Group[] {
   return groups.map(({ set, elements }) => ({
     set: (set as SharedSet).standby,
@@ -60,10 +59,7 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/**
- * Returns all rules of the tables, which are identified by comments, with hairpin rules for these prefix lengths. The
- * rule for the first length is last.
- */
+/** Returns all rules, identified by comments, with hairpin rules of these prefix lengths, the first length's last. */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
     [...layout.rules, ...prefixes.slice(at, at + 1).map(layout.hairpinRule)].map(

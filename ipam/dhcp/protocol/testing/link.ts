@@ -59,7 +59,6 @@ export class TestClient {
   start = () => this.on({ kind: "start" })
   frame = (frame: Uint8Array) => this.on({ kind: "frame", frame })
 
-  /** Sets the clock to the deadline, and passes the event "time" to the client. */
   wait(): Step {
     this.now = Math.max(this.now, this.state.deadline ?? Number.POSITIVE_INFINITY)
     return this.on({ kind: "time" })
@@ -101,10 +100,7 @@ export function readSent(frame: Uint8Array): Sent {
   }
 }
 
-/**
- * Returns a server's DHCPv4 answer to a client in a state. `options` follow the type and the server, 10.1.2.1. An empty
- * text removes an option.
- */
+/** Returns a DHCPv4 answer of server 10.1.2.1 in a state. `options` follow the type; an empty text removes one. */
 export function answer4(
   state: ClientState,
   type: number,
