@@ -35,7 +35,7 @@ export function ownBuild(program = "/proc/self/exe"): Buffer {
   using file = FileDescriptor.open(program, Open.ReadOnly)
   const bytes = Buffer.alloc(4096)
   readAt(file.fd, bytes, 0)
-  const id = bytes.lastIndexOf("GNU\0") + 4
+  const id = bytes.indexOf("\x03\0\0\0GNU\0") + 8 // NT_GNU_BUILD_ID
   return bytes.subarray(id, id + bytes.readUInt32LE(id - 12))
 }
 
@@ -44,7 +44,7 @@ export const buildNote = (id: Uint8Array) => note("GNU", 3, id)
 export const nameNote = (name: string) => note("CNI", 1, Buffer.from(name.padEnd(16, "\0")))
 
 /** Returns a note, elf(5): the lengths of owner and content, the type, and both texts. */
-function note(owner: string, type: number, content: Uint8Array): Buffer {
+export function note(owner: string, type: number, content: Uint8Array): Buffer {
   const head = Buffer.alloc(12)
   for (const [at, word] of [owner.length + 1, content.length, type].entries()) head.writeUInt32LE(word, at * 4)
   return Buffer.concat([head, Buffer.from(`${owner}\0`), content])

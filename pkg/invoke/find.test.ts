@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { refusalOf } from "../types/testing.ts"
-import { buildNote, elf, nameNote, ownBuild, PluginDirectory } from "./directory.fixture.ts"
+import { buildNote, elf, nameNote, note, ownBuild, PluginDirectory } from "./directory.fixture.ts"
 import { builtinOf, requirePlugin, stampOf } from "./find.ts"
 
 describe("requirePlugin", () => {
@@ -104,6 +104,7 @@ describe("a plugin in this process", () => {
   test.each<[string, Uint8Array, boolean]>([
     ["the plugin of this build", executable, true],
     ["its notes in another order", elf(bridge, build), true],
+    ["beside another note of GNU", elf(build, note("GNU", 1, Buffer.alloc(16)), bridge), true],
     ["another build's", elf(buildNote(other), bridge), false],
     ["another plugin", elf(build, nameNote("ptp")), false],
     ["a name that every object has", elf(build, nameNote("toString")), false],

@@ -112,6 +112,7 @@ export interface Stamp {
 const headersLength = 4096
 const longestNotes = 4096
 const PT_NOTE = 4
+const NT_GNU_BUILD_ID = 3
 
 /** Reads the notes of an ELF file, elf(5), like `readelf --notes`. Returns an empty stamp for any other file. */
 export function stampOf(path: string): Stamp {
@@ -124,14 +125,16 @@ export function stampOf(path: string): Stamp {
       view.getUint16(54, true),
       view.getUint16(56, true),
     ]
+    const stamp: Stamp = {}
     for (let at = table; at < table + count * size; at += size) {
       if (view.getUint32(at, true) !== PT_NOTE) continue
       const length = view.getBigUint64(at + 32, true) // the file may be anything: its numbers are not trusted
       if (length > longestNotes) break
       const notes = new Uint8Array(Number(length))
       if (readAt(file.fd, notes, Number(view.getBigUint64(at + 8, true))) !== notes.length) break
-      return stampIn(notes)
+      Object.assign(stamp, stampIn(notes))
     }
+    return stamp
   } catch {} // not an executable, or not readable
   return {}
 }
@@ -148,7 +151,8 @@ function stampIn(notes: Uint8Array): Stamp {
     const length = view.getUint32(at + 4, true)
     const name = at + NOTE_HEADER
     const content = name + padded(view.getUint32(at, true))
-    if (text.startsWith("GNU\0", name)) stamp.build = text.slice(content, content + length)
+    const type = view.getUint32(at + 8, true)
+    if (type === NT_GNU_BUILD_ID && text.startsWith("GNU\0", name)) stamp.build = text.slice(content, content + length)
     else if (text.startsWith("CNI\0", name)) stamp.plugin = text.slice(content, text.indexOf("\0", content))
     at = content + padded(length)
   }
