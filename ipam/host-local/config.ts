@@ -70,7 +70,7 @@ export const hostLocalKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.ranges[][].subnet"],
     type: "network with prefix",
     default: "required",
-    meaning: "at least a /30, or a /126 of IPv6",
+    meaning: "at least a /30 for IPv4, or a /126 for IPv6",
   },
   {
     keys: "a range's `rangeStart`",
