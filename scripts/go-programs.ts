@@ -164,8 +164,7 @@ type Go = (...args: string[]) => Promise<string>
 
 /**
  * Calls `build` for each missing target, which then appears atomically. `prepare` and `build` get a function that runs
- * Go in the directory `sources`. Go's caches are kept until all targets exist, so that an interrupted build can
- * continue.
+ * Go in the directory `sources`. Go's caches are kept until all exist, so that an interrupted build can continue.
  */
 async function buildOnce(
   name: string,

@@ -62,9 +62,8 @@ export function requireVendored(directory: string, { vendored, sha256, pin }: Pi
 }
 
 /**
- * A program that replaces the build program of a source package. Before pip returns such a package, it reads name and
- * version by running the package's build program with the program's newest dependencies. The replacement avoids running
- * either.
+ * A program in place of the build program of a source package. Before pip returns such a package, it reads name and
+ * version by running the package's build program with its newest dependencies. The replacement avoids running either.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):

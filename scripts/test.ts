@@ -278,7 +278,7 @@ function longFiles(): string[] {
   ])
 }
 
-/** Runs the gate, slow unit tests and integration tests without the long ones. Shared cases run for half the plugins. */
+/** Runs the gate, slow unit tests and integration tests but the long ones. Shared cases run for half the plugins. */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "half"
   await gate(runner)

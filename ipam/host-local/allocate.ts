@@ -281,8 +281,7 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 
 /**
  * Releases reservations from earlier boots if their containers' namespaces no longer exist, and logs this to stderr.
- * Reads every reservation, so it runs only before an ADD would be refused. `surveyStore` returns the addresses that it
- * would release.
+ * Reads every reservation, so it runs only before a refusal of ADD. `surveyStore` returns what it would release.
  */
 function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {

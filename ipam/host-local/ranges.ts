@@ -88,8 +88,7 @@ export interface RangeText {
 
 /**
  * Parses and checks the range sets: subnets have no host bits and enough addresses, starts and ends are inside, a set
- * has one family, and ranges do not overlap. Throws code 7 with the set, the range, and the set's configuration key
- * from `keys`.
+ * has one family, and ranges do not overlap. Throws code 7 with the set, the range, and the set's key from `keys`.
  */
 export function parseRangeSets(sets: readonly (readonly RangeText[])[], keys: readonly string[] = []): RangeSet[] {
   const read: RangeSet[] = []

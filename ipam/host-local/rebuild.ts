@@ -72,8 +72,7 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 
 /**
  * The modification time that marks a store's directory and its index as complete: the first second of 1990, which no
- * clock shows. If another program, such as the Go plugin or `rm`, creates or removes a file, the kernel sets the
- * current time.
+ * clock shows. If another program, the Go plugin or `rm`, adds or removes a file, the kernel sets the current time.
  */
 const sealed = 631_152_000_000_000_000n
 

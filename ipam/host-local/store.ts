@@ -75,9 +75,8 @@ export class Store {
   }
 
   /**
-   * Writes the file of a reservation. If other hosts use the store, syncs the file before it gets the name of an
-   * address. Otherwise syncs nothing: a power cut can destroy only reservations of containers that it also ends; see
-   * `isEnded`.
+   * Writes the file of a reservation. If other hosts use the store, syncs it before it gets the name of an address.
+   * Otherwise syncs nothing: a power cut can destroy only reservations of containers that it also ends; see `isEnded`.
    */
   prepareLease(owner: LeaseOwner): PreparedLease {
     this.#requireOwn()

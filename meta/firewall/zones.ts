@@ -36,9 +36,8 @@ export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner):
 }
 
 /**
- * Returns firewalld if it runs and the backend does not exclude it. If the bus refuses the connection or does not
- * answer, this throws if firewalld is configured, or if `isNeeded` because its rules are in force. Otherwise one line
- * is logged.
+ * Returns firewalld if it runs and the backend does not exclude it. If the bus refuses or does not answer, this throws
+ * if firewalld is configured, or if `isNeeded` because its rules are in force. Otherwise one line is logged.
  */
 export function findFirewalld(
   backend: Backend | undefined,

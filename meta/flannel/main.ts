@@ -165,8 +165,7 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 
 /**
  * Runs the delegate's DEL if no configuration is stored: nothing was added, or the file was deleted. A delegate that
- * finds its objects by the owner removes them. Its errors are only logged, because it may need the missing
- * configuration.
+ * finds its objects by the owner removes them. Errors are only logged: it may need the missing configuration.
  */
 function deleteWithoutKept(call: Call, config: FlannelConfig): void {
   const present = requiredParts(config)

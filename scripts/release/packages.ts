@@ -33,8 +33,7 @@ export async function makePackages(
 
 /**
  * Writes `.spdx.json` beside the `.cdx.json` of each archive, the statement of provenance about all files of the
- * release, and `SHA256SUMS`. Returns the names of all files of the release. `source` is the state of the sources before
- * the build.
+ * release, and `SHA256SUMS`. Returns the names of all files. `source` is the state of the sources before the build.
  */
 export async function completeRelease(
   archives: readonly string[],

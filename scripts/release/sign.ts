@@ -1,8 +1,7 @@
 /**
  * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is the releaser's SSH key, or its public
- * half if an agent or a token has the private one. Refuses a checkout that is not a release, files that differ from
- * their sums, and files of another commit. Writes `SHA256SUMS.sig` and the text of the release, `RELEASE.md`, into
- * dist.
+ * half if an agent or a token has the private one. Refuses a checkout that is no release, files that differ from their
+ * sums, and files of another commit. Writes `SHA256SUMS.sig` and the release's text, `RELEASE.md`, into dist.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

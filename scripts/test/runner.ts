@@ -82,8 +82,7 @@ export class Runner {
   }
 
   /**
-   * Runs each group of test files with its own `bun test`, `lanes` of them at the same time. A test in namespaces waits
-   * for the kernel most of the time.
+   * Runs each group with its own `bun test`, `lanes` at once: tests in namespaces wait for the kernel most of the time.
    */
   async tests(groups: readonly (readonly string[])[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...groups]

@@ -209,9 +209,8 @@ export class KernelLink {
   }
 
   /**
-   * Sends a frame and opens the socket for the answers. If the link is down and `maySetUp` is set, sets the link up and
-   * returns false; `sendDelayed` then sends the frame. A frame that the kernel refuses counts as lost. Throws
-   * `SyscallError`.
+   * Sends a frame and opens the socket for answers. If the link is down and `maySetUp` is set, sets it up and returns
+   * false; `sendDelayed` then sends the frame. A frame refused by the kernel counts as lost. Throws `SyscallError`.
    */
   send(config: ClientConfig, frame: Uint8Array, maySetUp: boolean): boolean {
     const netns = this.#open()

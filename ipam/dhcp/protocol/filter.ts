@@ -14,8 +14,7 @@ const Bpf = {
 
 /**
  * The maximum length of a received frame. Clients ask servers for messages of at most 1500 bytes. A neighbor on a
- * virtual link can send 64 KB in one frame, with thousands of routes. Such a frame is truncated, and its datagram is
- * ignored.
+ * virtual link can send 64 KB in one frame, with thousands of routes: it is truncated, and its datagram is ignored.
  */
 const longestFrame = 2048
 

@@ -171,9 +171,8 @@ export interface Stale {
 }
 
 /**
- * Plans the removal of stale attachments' labels and of their accept rules, except for addresses that another
- * attachment has now. A bridge's policy rules are removed with its last user; rules of the Go plugin count as a user.
- * Shared chains stay.
+ * Plans the removal of stale attachments' labels and accept rules, except for addresses that another attachment has
+ * now. A bridge's policy rules go with its last user; rules of the Go plugin count as a user. Shared chains stay.
  */
 export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
   const labels = found.rules.flatMap((rule) => {
