@@ -58,10 +58,7 @@ export class HostEnds {
     }
   }
 
-  /**
-   * Returns the host's end of an attachment. Finds it by its owner's alias, or by the name in the result if the Go
-   * suite created it. Returns `undefined` if it was deleted.
-   */
+  /** Returns the host's end by the owner's alias, or by name if the Go suite created it; `undefined` if deleted. */
   findEnd({ owner, result }: Pick<RestorableInterface<unknown>, "owner" | "result">): Link | undefined {
     const named = result.interfaces.flatMap(({ name, sandbox }) => (sandbox ? [] : (this.#byName.get(name) ?? [])))
     return this.#byAlias.get(ownerComment(owner)) ?? named[0]

@@ -126,10 +126,7 @@ function withCurrentMtu(inside: RouteSocket, { ifName }: Call): (one: Interface)
   return (one) => (one.sandbox && one.name === ifName && one.mtu && mtu ? { ...one, mtu } : one)
 }
 
-/**
- * Throws `CniError` if the container has an interface of that name. Runs before anything is leased or created, because
- * a repeated ADD must not touch the objects of the first one.
- */
+/** Throws `CniError` if the interface exists, before any change: it and its objects belong to an earlier ADD. */
 export function refuseExistingInterface(inside: RouteSocket, call: Call): void {
   if (!findLink(inside, call.ifName)) return
   throw new CniError(Code.Internal, `Cannot create interface "${call.ifName}" in "${call.netns}": it already exists`, {

@@ -27,10 +27,7 @@ export function requirePlugin(type: string, cniPath: string, key = "type"): stri
   throw new PluginNotFound(message, key, hidden[0])
 }
 
-/**
- * Checks a `type` before it becomes part of a path or is run. It must be a file name without a directory. Throws code
- * 7. `key` is the configuration key of the name.
- */
+/** Checks a `type` before use: a file name without a directory, or code 7. `key` is its configuration key. */
 export function validatePluginName(type: string, key = "type"): void {
   if (type === "")
     throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided", { details: `"${key}" is empty` })

@@ -67,10 +67,7 @@ export function findInKernel(
   }
 }
 
-/**
- * Returns the rules of a chain; with `targets`, only those that contain one of these names, because the chain may be
- * long. Returns an empty list if the chain does not exist.
- */
+/** Returns a chain's rules, with `targets` only those that contain one of these names; none without the chain. */
 export function listKernelRules(
   socket: NetlinkSocket,
   { family, table, chain }: { family: Family; table: TableName; chain: string },

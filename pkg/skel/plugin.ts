@@ -18,10 +18,7 @@ export type Verb = "ADD" | "DEL" | "CHECK" | "GC" | "STATUS" | "VERSION"
 export interface Call {
   readonly verb: Verb
   readonly containerId: string
-  /**
-   * The path of the container's network namespace, for messages and results. It is never the plugin's own namespace. On
-   * DEL it may be "" or no longer exist.
-   */
+  /** The path of the container's namespace, never the plugin's own. On DEL it may be "" or no longer exist. */
   readonly netns: string
   /** The file at the path `netns`, opened before anything else. A later change of the path has no effect. */
   readonly namespace: NamespaceFile

@@ -13,10 +13,7 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * function, `config` reads the whole configuration for each attachment with runtime values. Throws `CniError`.
    */
   withRuntimeConfig?(config: C, runtimeConfig: JsonObject): C
-  /**
-   * Restores the missing parts in one container, and returns their description, or undefined if nothing is missing. A
-   * dry run changes nothing. Throws `CniError`.
-   */
+  /** Restores missing parts in a container. Returns a description, undefined if none is missing. Throws `CniError`. */
   restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
 }
 

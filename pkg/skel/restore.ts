@@ -36,10 +36,7 @@ export interface RestoreRequest {
   readonly flows?: boolean
   /** Whether to also restore objects inside containers. */
   readonly containers?: boolean
-  /**
-   * Whether to move the rules of these attachments from nf_tables to iptables instead. This prepares a return to the Go
-   * suite, whose plugins find only rules of iptables.
-   */
+  /** Whether to move these rules to iptables instead, before a return to the Go suite, which finds only such rules. */
   readonly toIptables?: boolean
   /** Configurations as CHECK gets them, without `prevResult` and `runtimeConfig`. Equal ones are shared. */
   readonly configs: readonly JsonObject[]

@@ -98,7 +98,7 @@ export function willPass(error: unknown): boolean {
   return false
 }
 
-/** Returns the error object for a thrown value. Errors without a code get 999, or 11 if they are temporary. */
+/** Returns the error object for a thrown value: code 999 for other than a `CniError`, or 11 if it is temporary. */
 export function toErrorObject(error: unknown, cniVersion: string): ErrorObject {
   const known = error instanceof CniError ? error : undefined
   const object: ErrorObject = {
