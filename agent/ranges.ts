@@ -40,7 +40,7 @@ export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: re
     const store = new Store({ directory: `${dataDir}/${other}`, log: () => {} })
     if (!takenAddresses(store).some((address) => isWanted(parseIp(address)))) continue
     const held = listLeases(store).filter(({ address, reclaimable }) => !reclaimable && isWanted(parseIp(address)))
-    if (held.length > 0) return `${held.length} addresses in it belong to containers of network "${other}"`
+    if (held.length > 0) return `containers of network "${other}" use ${held.length} of its addresses`
   }
   return undefined
 }

@@ -234,7 +234,7 @@ class Agent {
     if (other !== undefined)
       return `Node "${node}" has no range: its Node object belongs to another boot or machine (bootID ${other}); kubelet has not updated it yet`
     if (holder !== undefined)
-      return `Network "${network.name}" gets no range: ${holder}, and would be assigned twice; delete these containers`
+      return `Network "${network.name}" gets no range: ${holder}, which would be assigned twice; delete these containers`
     return `Node "${node}" has no range: its Node object has no podCIDRs yet`
   }
 

@@ -30,7 +30,7 @@ export function requireExecutable(path: string): void {
   if (!isElf) throw refuse("it is not a 64-bit executable")
   const own = readHeader("/proc/self/exe").machine
   const name = (number: number) => machines[number] ?? `machine ${number}`
-  if (machine !== own) throw refuse(`it is for ${name(machine)}, and this machine is ${name(own)}`)
+  if (machine !== own) throw refuse(`it is built for ${name(machine)}, but this machine is ${name(own)}`)
   if (size < sections) throw refuse(`it is truncated: it has ${size} of ${sections} bytes`)
 }
 

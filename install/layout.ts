@@ -120,7 +120,7 @@ export function requireOwnHome({ directory, home }: Layout): void {
   if (found === undefined) return
   const mayBe = isDirectory(found) && (found.user === 0 || found.user === stat(directory).user)
   if (mayBe && (found.mode & 0o022) === 0) return
-  throw refusal(directory, '".cni-install" in it is not the installer\'s own', `inspect ${home}, and remove it`)
+  throw refusal(directory, 'another user owns or can change ".cni-install" in it', `inspect ${home}, and remove it`)
 }
 
 /** Runs `act`, and converts a failed system call to an error with a remedy. */
@@ -152,7 +152,7 @@ const reasons: readonly (readonly [names: readonly ErrnoName[], reason: string, 
   [
     ["EACCES", "EPERM"],
     "this process has no permission to write to it",
-    "a directory of another user needs CAP_DAC_OVERRIDE, even for user 0 in a container",
+    "writing to a directory of another user requires CAP_DAC_OVERRIDE, even for user 0 in a container",
   ],
   [["ENOSPC", "EDQUOT"], "the disk is full", "nothing was changed"],
   [["ENOENT"], "it does not exist", "create it first: mkdir -p"],

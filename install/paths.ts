@@ -86,7 +86,7 @@ export function nodeDirectories(root = ""): NodeDirectories {
     binDirs: first?.binDirs ?? [known ?? DEFAULT_BIN_DIR],
     confDir: first?.confDir ?? runtimes.find(({ confDir }) => confDir)?.confDir ?? DEFAULT_CONF_DIR,
     isOfRuntime: first !== undefined,
-    origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which is there",
+    origin: first ? `as ${first.file} says` : known === undefined ? "the default" : "which exists",
   }
 }
 

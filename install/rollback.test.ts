@@ -105,8 +105,8 @@ test("what a manifest says that another user may have written is not followed in
   at.installBoth("version 1", "version 1")
   at.installBoth("version 2", "version 2")
   chmodSync(`${at.directory}/.cni-install`, 0o777)
-  expect(() => rollback([at.directory])).toThrow("is not the installer's own")
-  expect(() => uninstall(at)).toThrow("is not the installer's own")
+  expect(() => rollback([at.directory])).toThrow('another user owns or can change ".cni-install"')
+  expect(() => uninstall(at)).toThrow('another user owns or can change ".cni-install"')
   expect(at.both()).toEqual(["version 2", "version 2"])
 })
 

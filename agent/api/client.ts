@@ -86,7 +86,7 @@ export function refusal(status: number, text: string): Error {
 }
 
 const hints: Readonly<Record<number, string>> = {
-  401: "; the token is missing, expired or of another cluster",
+  401: "; the token is missing, has expired, or belongs to another cluster",
   403: "; the account needs get, list and watch of nodes",
 }
 

@@ -109,7 +109,10 @@ test("an answer that is empty, of another kind, or an error removes nothing, and
   await again({ empty: true }, "returned no Node objects")
   await again({ empty: false, wrong: '{"items":[]}' }, "did not return a NodeList")
   await again({ down: true }, /HTTP 503: the server is currently unable/)
-  await again({ tokens: ["x"] }, /HTTP 401: Unauthorized; the token is missing, expired or of another cluster/)
+  await again(
+    { tokens: ["x"] },
+    /HTTP 401: Unauthorized; the token is missing, has expired, or belongs to another cluster/,
+  )
   await again({ forbidden: [""] }, /HTTP 403: nodes is forbidden: .*; the account needs get, list and watch of nodes/)
   api.troubles = {}
   put(api, "two")

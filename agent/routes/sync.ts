@@ -100,7 +100,7 @@ function reasonOf({ range, gateway, node }: RangeRoute, error: NetlinkError): st
   const { errno, message } = error
   if (errno === "EEXIST") return `${what}: another route to it exists; "ip route show ${range}" shows it`
   if (["ENETUNREACH", "EHOSTUNREACH", "ENETDOWN", "ENODEV"].includes(errno))
-    return `${what}: the address is on no link of this node that is up (${errno})`
+    return `${what}: this node has no active link to that address (${errno})`
   if (isNoFamily(error)) return `${what}: the kernel has no ${family}`
   return `${what}: ${message}`
 }

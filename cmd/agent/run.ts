@@ -42,8 +42,8 @@ export const runCommand: Command = {
   },
   isService: true,
   help: `Run one on each node of a Kubernetes cluster. It follows the Node objects, and writes this node's range to RUN-DIR/ranges/NETWORK.json, which
-host-local reads: "rangesFile". With host-gw it keeps routes to the ranges of all other nodes, of protocol 73. It logs to stderr. SIGTERM ends
-it; file and routes are kept, and plugins continue to assign addresses.
+host-local reads: "rangesFile". With host-gw it keeps routes (protocol 73) to the ranges of all other nodes. It logs to stderr. SIGTERM ends
+it: the file and the routes are kept, and plugins continue to assign addresses.
 
 Examples:
   cni-agent run --network pods

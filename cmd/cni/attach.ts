@@ -45,7 +45,7 @@ import {
 import { resultTable } from "../../tools/tables.ts"
 
 const environmentHelp = `${containerHelp}
-With --container-id it is a network namespace, which does not have to exist for DEL. Arguments for the plugins come from the environment:
+With --container-id, CONTAINER is a network namespace, which need not exist for DEL. Arguments for the plugins come from the environment:
   CNI_ARGS   K=V;K=V
   CAP_ARGS   a JSON object with a value for each capability`
 
@@ -78,7 +78,7 @@ export const check: Command = {
   flags: attachmentFlags,
   help: `${environmentHelp}
 
-Exit code 0: it is unchanged. 1: it differs, and the message names the difference.
+Exit code 0: the attachment is unchanged. 1: it has changed, and the message names the difference.
 
 Example:
   cni check mynet demo`,
@@ -96,10 +96,10 @@ export const del: Command = {
   words: ["NETWORK", "CONTAINER"],
   flags: attachmentFlags,
   help: `${environmentHelp}
-Without them, the arguments of "cni add" are used again. The network's configuration is that of "cni add", if it is cached.
+If neither is set, DEL uses the arguments of "cni add". It uses the network configuration of "cni add" too, if that is cached.
 
-Every plugin is run even when another one fails. A container that is not attached is an error; with --container-id DEL succeeds a second time,
-as runtimes need it, and the message says that nothing was attached.
+Every plugin runs, even if another one fails. A container that is not attached is an error. With --container-id, a second DEL succeeds,
+as runtimes expect, and the message says that nothing was attached.
 
 Example:
   cni del mynet demo`,
@@ -121,7 +121,7 @@ export const status: Command = {
   words: ["NETWORK"],
   flags: { ...watchFlags, ...runtimeFlags },
   help: `Exit code 0: the next ADD can succeed. 1: it cannot, and the message says why. This needs a configuration of version 1.1.0 or newer.
-A warning on stderr lists running containers without their bridge.
+A warning on stderr lists running containers whose bridge is missing.
 
 Example:
   cni status mynet`,

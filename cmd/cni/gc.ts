@@ -50,14 +50,14 @@ export const gc: Command = {
     "dry-run": { type: "boolean", help: "only print what would be kept and deleted" },
     ...runtimeFlags,
   },
-  help: `Deletes all objects of this network that do not belong to a kept attachment. --keep, --auto, or both choose the kept ones.
+  help: `Deletes all objects of this network that do not belong to a kept attachment. Use --keep, --auto, or both to select the attachments to keep.
 ${containerHelp}
---auto reads the attachments from --cache-dir, and from "multus" below it: this must be the cache of the runtime that made them. With and without
---dry-run it prints every attachment in the cache, and every lease, link and rule to delete. Plugins without GC may leave some of these;
-then this command deletes them itself. Exit code 1: an object was not deleted, and a message names it.
+--auto reads the attachments from --cache-dir, and from its subdirectory "multus". --cache-dir must be the cache of the runtime that created them.
+The command prints every attachment in the cache, and every lease, link and rule to delete, also without --dry-run. It deletes objects
+that plugins without GC leave. Exit code 1: an object was not deleted, and a message names it.
 
-If containers have interfaces in a network without attachments in the caches, --auto deletes nothing in it: the cache is wrong
-or empty. Without NETWORK --auto goes through all networks of --conf-dir; as JSON that is one list.
+If containers have interfaces in a network, but the caches have no attachments of it, --auto deletes nothing in that network: the cache
+is wrong or empty. Without NETWORK, --auto covers all networks of --conf-dir; its JSON output is one list.
 
 Examples:
   cni gc mynet --auto --dry-run
@@ -173,9 +173,9 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   if (broken.length === 0) return
   throw new CniError(
     Code.Io,
-    `Cannot determine which attachments of network "${network}" are in use: "${broken[0]}" is not a record`,
+    `Cannot determine which attachments of network "${network}" are in use: "${broken[0]}" is not a valid record`,
     {
-      details: `${broken.length === 1 ? "remove the file" : `remove the ${broken.length} files of this kind`} when the container no longer exists, or restart the container`,
+      details: `${broken.length === 1 ? "restart the container, or remove the file if the container" : `restart the containers, or remove the ${broken.length} invalid files if the containers`} no longer exist${broken.length === 1 ? "s" : ""}`,
     },
   )
 }
@@ -191,7 +191,7 @@ function refuseUnknown(network: string, places: NodePlaces, listed: readonly Att
   const others = living.length === 1 ? "has an interface" : `and ${living.length - 1} more have interfaces`
   throw new CniError(
     Code.Io,
-    `Cannot determine which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, but the caches do not have it`,
+    `Cannot determine which attachments of network "${network}" are in use: ${nameOf(first)} ${others}, but no record in the caches`,
     {
       details: "give the --cache-dir of their runtime, or --keep ID/IFNAME for each attachment in use",
     },
@@ -210,7 +210,7 @@ function keptOf(network: string, keep: readonly string[], args: Arguments, termi
     const exact = own.filter((one) => [nameOf(one), ownerComment(one)].includes(name))
     const found = exact.length > 0 ? exact : findContainer(name, all).attachments.filter((one) => own.includes(one))
     if (found.length > 0) return found.map(({ containerId, ifName }) => ({ containerId, ifName }))
-    throw new Error(`Cannot keep "${name}": network "${network}" has no attachment of it`)
+    throw new Error(`Cannot keep "${name}": network "${network}" has no such attachment`)
   })
 }
 

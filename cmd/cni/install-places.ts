@@ -54,7 +54,7 @@ export function installPlaces(args: Arguments): InstallPlaces {
   }
   for (const [at, { directory }] of places.entries())
     if (places.findIndex((place) => place.directory === directory) < at)
-      throw new UsageError(`cannot use ${directory} twice: --config has a directory already`)
+      throw new UsageError(`cannot use ${directory} twice: plugins, tools and configurations need separate directories`)
   return { ...found, places, config }
 }
 

@@ -62,7 +62,7 @@ export const installCommand: Command = {
     adopt: { type: "boolean", help: "also replace files that other programs installed, and keep copies" },
     verify: {
       type: "boolean",
-      help: "list files that were replaced, removed or changed since; exit code 3 if any were",
+      help: "list files that were replaced, removed or changed since the installation; exit code 3 if any were",
     },
     rollback: {
       type: "boolean",
@@ -81,13 +81,13 @@ export const installCommand: Command = {
     ...outputFlags,
   },
   help: `Installs ${pluginNames.join(", ")}, from the directory of this tool.
-Each plugin is a separate file, not a link. A file of one of these names that another program installed is replaced only with
---adopt, which keeps a copy; other files are unchanged. Running containers and plugins are not disturbed. A second installation
-of the same files changes nothing. The next installation finishes one that was interrupted; --rollback undoes it.
+Each plugin is a separate file, not a link. A file with the same name that another program installed is replaced only with
+--adopt, which keeps a copy. Other files, running containers and running plugins are not changed. A second installation
+of the same files changes nothing. The next installation finishes an interrupted one; --rollback undoes it.
 
-Without --bin-dir the directory is that in the configuration of containerd, CRI-O, k3s or RKE2, else the first of /opt/cni/bin,
-/usr/lib/cni and /usr/libexec/cni that exists. --uninstall removes the configuration at once, and the plugins once no container is
-attached; until then it lists the attached ones, and ends with exit code 3. With --wait it waits for the DEL of the last one.
+Without --bin-dir, the directory comes from the configuration of containerd, CRI-O, k3s or RKE2; without one, it is the first of
+/opt/cni/bin, /usr/lib/cni and /usr/libexec/cni that exists. --uninstall removes the configuration at once, and the plugins when no
+container is attached. If containers are attached, it lists them, and ends with exit code 3; with --wait it waits for the last DEL.
 
 After --config, runtimes read the directory again: nothing needs a restart. "crictl info" shows the networks that the runtime has loaded.
 

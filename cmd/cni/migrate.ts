@@ -43,7 +43,7 @@ export const migrate: Command = {
   flags: {
     plan: {
       type: "boolean",
-      help: "print the steps, and the objects of each pod; with --back, the steps of the return",
+      help: "print the steps, and the objects of each pod; with --back, the steps back to the Go plugins",
     },
     apply: { type: "boolean", help: "replace the Go plugins, and keep copies of them" },
     back: {
@@ -57,15 +57,16 @@ export const migrate: Command = {
   },
   help: `The directories are found as by "cni install". Nothing restarts, and pods keep their network.
 
---plan changes nothing. It prints the steps, and for each pod what it has on the host (bridge, masquerade, published ports, firewall rules,
-each with the packet filter that has it, address) and what would happen to it. Exit code 3: some pods make --back impossible, and the table says why.
+--plan changes nothing. It prints the steps. For each pod it prints the objects on the host (bridge, address, masquerade, published ports,
+firewall rules, and the packet filter of these rules) and what would happen to them. Exit code 3: some pods make --back impossible, and the
+table says why.
 
---apply replaces the files of the Go plugins, and keeps copies. It changes nothing of the pods: DEL, CHECK and GC of these plugins handle
-what the Go plugins have made.
+--apply replaces the files of the Go plugins, and keeps copies. It does not change the pods: DEL, CHECK and GC of these plugins handle
+the objects that the Go plugins created.
 
---back moves the rules that these plugins have made for pods from nf_tables to iptables, where the Go plugins' DEL finds them. Then it puts
-the files back, and removes rules that no pod needs. Exit code 3: some pods make --back impossible, and nothing was changed; or something of these
-plugins has to stay until its pods are deleted: run it again then. Each command may be run again at any time, also after it was killed.
+--back moves the pods' rules from nf_tables to iptables, where DEL of the Go plugins finds them. Then it restores the files of the Go
+plugins, and removes rules that no pod needs. Exit code 3: some pods make --back impossible, and nothing was changed; or some objects
+must stay until their pods are deleted, and then --back must run again. Each command may run again at any time, even after it was killed.
 
 Examples:
   cni migrate --plan
@@ -118,8 +119,8 @@ function requireSeen({ unread, brokenRecords = [] }: Node): void {
     })
   const [broken] = brokenRecords
   if (broken === undefined) return
-  throw new CniError(Code.Io, `Cannot read the state of pods: "${broken}" is not a record`, {
-    details: "remove the file when its container is gone, or restart the container",
+  throw new CniError(Code.Io, `Cannot read the state of pods: "${broken}" is not a valid record`, {
+    details: "restart the container, or remove the file if the container no longer exists",
   })
 }
 
@@ -162,9 +163,13 @@ async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise
 function goBack(scene: Scene, args: Arguments, terminal: Terminal): void {
   requireWayBack(scene)
   if (isListening())
-    throw new CniError(Code.TryAgainLater, "Cannot go back: the listener of cni reconcile would restore rules", {
-      details: "stop it first: systemctl stop cni-reconcile.service",
-    })
+    throw new CniError(
+      Code.TryAgainLater,
+      'Cannot go back to the Go plugins: the listener of "cni reconcile" would restore rules',
+      {
+        details: "stop it first: systemctl stop cni-reconcile.service",
+      },
+    )
   const node = scene.read()
   const before = switchOf(scene, node, [])
   if (planPods(before).some(({ closes }) => closes !== undefined)) {
@@ -196,8 +201,8 @@ function requireWayBack({ binDir, place }: Scene): void {
   const installed = verify(binDir, { mode: place.mode })?.manifest.files
   const isKept = Object.values(installed ?? {}).some(({ displaced }) => displaced !== undefined)
   if (isKept || (!installed && !isOurs(join(binDir, "bridge")))) return
-  throw new CniError(Code.Io, `Cannot go back in "${binDir}": it has no copies of files of another suite`, {
-    details: "cni install --uninstall removes plugins that replaced no files",
+  throw new CniError(Code.Io, `Cannot go back to the Go plugins in "${binDir}": it has no copies of their files`, {
+    details: '"cni install --uninstall" removes plugins that replaced no files',
   })
 }
 
@@ -252,8 +257,8 @@ function tell(
 
 function doneText({ direction, binDir, files, pods }: Switch): string {
   const changed = files.filter(({ did }) => did !== "unchanged" && did !== "left").length
-  const what = changed === 0 ? "has" : "has now"
-  const which = direction === "apply" ? "these plugins" : "the other suite's plugins"
+  const what = changed === 0 ? "contains" : "now contains"
+  const which = direction === "apply" ? "the plugins of this suite" : "the plugins of the other suite"
   return `${binDir} ${what} ${which}; files changed: ${changed}, running pods: ${pods.length}\n`
 }
 

@@ -62,7 +62,7 @@ function ofContainer(
   const { attachments: found } = findContainer(
     word,
     attachments,
-    `; no network has it either, ${listOfNetworks(networks)}`,
+    `; no network has this name either, ${listOfNetworks(networks)}`,
   )
   const exact = found.filter((one) => ownerComment(one) === word)
   return exact.length > 0 ? exact : found

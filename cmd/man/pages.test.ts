@@ -120,7 +120,7 @@ cni(1)
   expect(trace).toContain(`.SH "OPTIONS"
 .TP
 --to ADDRESS[:PORT]
-destination; with a port an IPv6 address is in brackets
+destination; an IPv6 address with a port needs brackets
 .TP
 --udp
 UDP instead of TCP
@@ -197,12 +197,15 @@ For people and scripts; plugins do not need it. It has no daemon: it reads the k
 
 test("the page of a plugin says where its object stands", () => {
   const role = (name: string) =>
-    /An object in (.*) of a network's list\. The runtime runs the plugin, (.*)\.\n/
+    /An object in (.*)\. The runtime runs the plugin, (.*)\.\n/
       .exec(wordsOf(pages[`man8/cni-${name}.8`] ?? ""))
       ?.slice(1)
-  expect(role("bridge")).toEqual(['"plugins"', "/opt/cni/bin/bridge"])
-  expect(role("portmap")).toEqual(['"plugins", after the one that makes the interface,', "/opt/cni/bin/portmap"])
-  expect(role("host-local")).toEqual(['"ipam"', "/opt/cni/bin/host-local"])
+  expect(role("bridge")).toEqual(['"plugins" of a network\'s list', "/opt/cni/bin/bridge"])
+  expect(role("portmap")).toEqual([
+    '"plugins" of a network\'s list, after the plugin that creates the interface',
+    "/opt/cni/bin/portmap",
+  ])
+  expect(role("host-local")).toEqual(['"ipam" of a network\'s list', "/opt/cni/bin/host-local"])
   for (const { name } of knownPlugins)
     expect(pages[`man8/cni-${name}.8`]).toStartWith(`.TH "CNI-${name.toUpperCase()}" 8 "" "cni-plugins `)
   const bridge = wordsOf(pages["man8/cni-bridge.8"] ?? "")

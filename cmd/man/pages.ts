@@ -137,16 +137,16 @@ function pluginPage({ plugin: { name }, page, kind }: PluginRow): string {
   const description = first.replace(/\s*\n/g, " ").trim()
   const [sentence = ""] = description.split(/[.:;](?: |$)/)
   const role = {
-    interface: '"plugins"',
-    chained: '"plugins", after the one that makes the interface,',
-    ipam: '"ipam"',
+    interface: '"plugins" of a network\'s list',
+    chained: '"plugins" of a network\'s list, after the plugin that creates the interface',
+    ipam: '"ipam" of a network\'s list',
   }[kind]
   return [
     header(`cni-${name}`, 8, source, "CNI plugins"),
     `${heading("Name")}cni-${name} \\- ${lowerFirst(plain(sentence)).replaceAll("\\", "\\e")}\n`,
     heading("Synopsis"),
     literal(`{ "type": "${name}", ... }`),
-    paragraph(`An object in ${role} of a network's list. The runtime runs the plugin, \`/opt/cni/bin/${name}\`.`),
+    paragraph(`An object in ${role}. The runtime runs the plugin, \`/opt/cni/bin/${name}\`.`),
     heading("Description"),
     paragraph(description),
     fromMarkdown(rest),

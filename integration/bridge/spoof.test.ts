@@ -225,7 +225,7 @@ const damages: { what: string; damage: (host: HostNamespace, pod: ContainerNames
   {
     what: "the port is not guarded",
     damage: (host) => host.exec("nft", ["flush", "set", "bridge", "cni_spoofcheck", "guarded"]),
-    says: ["set bridge cni_spoofcheck guarded", "found nothing of the kind"],
+    says: ["set bridge cni_spoofcheck guarded", "found none"],
   },
   {
     what: "another MAC is allowed",

@@ -48,7 +48,7 @@ const breakages: Breakage[] = [
     step: "the bridge is to be promiscuous and the port in hairpin mode",
     keys: { ...masquerading, promiscMode: true, hairpinMode: true },
     code: 7,
-    says: 'Cannot use "promiscMode": expected false together with hairpinMode',
+    says: 'Cannot use "promiscMode": expected false when hairpinMode is true',
     everyAdd: true,
   },
   {

@@ -121,7 +121,7 @@ const faults: readonly Fault[] = [
     name: "the host forwards nothing by policy",
     failed: ["pod to outside", "port from outside", "port from pod", "hairpin"],
     skipped: ["mtu to outside"],
-    says: /pod to outside: no answer in \d+ s; .*policy drop of chain inet guard c/,
+    says: /pod to outside: no answer in \d+ s; .*dropped by the policy of chain inet guard c/,
     // without br_netfilter, frames between pods do not pass these rules
     seed: (lab) =>
       nft(
@@ -363,7 +363,7 @@ const kinds: readonly {
     needs: ["bridge"],
     ok: ["pod to pod", "mtu to pod"],
     skipped: {
-      "pod to gateway": /^no answer in \d+ s, and no route of the result uses it$/,
+      "pod to gateway": /^no answer in \d+ s, and no route of the result uses the gateway$/,
       "pod to host": far,
       "pod to outside": far,
       "mtu to outside": far,

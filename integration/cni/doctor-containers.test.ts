@@ -141,7 +141,7 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip link set lan0 down",
-    says: /\(pod shop\/lan\) has no carrier: "lan0" of the host, its master, is down$/,
+    says: /\(pod shop\/lan\) has no carrier: its master "lan0" on the host is down$/,
   },
   {
     rule: "container-mac-changed",
@@ -232,7 +232,7 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip neighbour replace 10.85.0.1 lladdr 02:00:00:00:00:98 nud permanent dev eth0",
-    says: /has a static neighbor 10\.85\.0\.1 with MAC 02:00:00:00:00:98, and 10\.85\.0\.1 has /,
+    says: /has a static neighbor 10\.85\.0\.1 with MAC 02:00:00:00:00:98, but the MAC of 10\.85\.0\.1 is /,
     mend: "ip neighbour delete 10.85.0.1 dev eth0",
   },
   {
@@ -240,7 +240,7 @@ const faults: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: "ip neighbour replace 10.85.0.3 lladdr 02:00:00:00:00:98 nud permanent dev eth0",
-    says: /has a static neighbor 10\.85\.0\.3 with MAC 02:00:00:00:00:98, and 10\.85\.0\.3 has /,
+    says: /has a static neighbor 10\.85\.0\.3 with MAC 02:00:00:00:00:98, but the MAC of 10\.85\.0\.3 is /,
     mend: "ip neighbour delete 10.85.0.3 dev eth0",
   },
   {
@@ -481,7 +481,7 @@ const ofOperators: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "sysctl -w net.ipv4.conf.up0.forwarding=0",
-    says: /^net\/ipv4\/conf\/up0\/forwarding is 0, and net\/ipv4\/ip_forward is 1$/,
+    says: /^net\/ipv4\/conf\/up0\/forwarding is 0, but net\/ipv4\/ip_forward is 1$/,
   },
   {
     rule: "host-no-default-route",
@@ -497,14 +497,14 @@ const ofOperators: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "ip rule flush",
-    says: /^no rule of the host looks up the main table$/,
+    says: /^the host has no rule that looks up table main$/,
   },
   {
     rule: "container-main-table",
     severity: "error",
     where: "line",
     break: "ip -6 rule flush",
-    says: /^no IPv6 rule in "line\/.*shop\/line\) looks up the main table$/,
+    says: /^"line\/.*shop\/line\) has no IPv6 rule that looks up table main$/,
   },
   {
     rule: "bridge-stp",
@@ -587,7 +587,7 @@ const ofSettings: readonly Fault[] = [
     severity: "error",
     where: "host",
     break: "sysctl -w net.ipv4.conf.all.arp_ignore=8",
-    says: /^the host does not answer ARP requests of 3 containers, since net\/ipv4\/conf\/all\/arp_ignore is 8: /,
+    says: /^the host does not answer ARP requests of 3 containers, because net\/ipv4\/conf\/all\/arp_ignore is 8: /,
   },
 ]
 
@@ -633,7 +633,7 @@ const ofTheirOwn: readonly Fault[] = [
     severity: "error",
     where: "a",
     break: ownChain("inet guard", "input priority 0; policy drop", "iif lo accept", "counter"),
-    says: /^the packet filter in "pods\/.*shop\/a\) drops all packets that it gets: table inet guard, chain c, by its policy$/,
+    says: /^the packet filter in "pods\/.*shop\/a\) drops all incoming packets: table inet guard, chain c, by its policy$/,
     mend: "nft delete table inet guard",
   },
   {
@@ -641,7 +641,7 @@ const ofTheirOwn: readonly Fault[] = [
     severity: "error",
     where: "line",
     break: ownChain("ip6 guard", "output priority 0", "tcp dport 25 drop", 'oifname "eth0" reject'),
-    says: /^the packet filter in "line\/.*shop\/line\) drops all IPv6 packets that it sends: table ip6 guard, chain c, handle \d+$/,
+    says: /^the packet filter in "line\/.*shop\/line\) drops all outgoing IPv6 packets: table ip6 guard, chain c, handle \d+$/,
     mend: "nft delete table ip6 guard",
   },
   {
@@ -650,7 +650,7 @@ const ofTheirOwn: readonly Fault[] = [
     where: "b",
     break:
       "iptables-nft -P INPUT DROP; iptables-nft -A INPUT -i lo -j ACCEPT; iptables-nft -A OUTPUT -o eth0 -j REJECT",
-    says: /^the packet filter in "pods\/.*shop\/b\) drops all IPv4 packets that it gets: table ip filter, chain INPUT, by its policy$/,
+    says: /^the packet filter in "pods\/.*shop\/b\) drops all incoming IPv4 packets: table ip filter, chain INPUT, by its policy$/,
     mend: "nft delete table ip filter",
   },
   {
@@ -658,7 +658,7 @@ const ofTheirOwn: readonly Fault[] = [
     severity: "error",
     where: "lan",
     break: ownChain("netdev guard", "ingress device eth0 priority 0; policy drop"),
-    says: /^the packet filter in "lan\/.*shop\/lan\) drops all frames that it gets: table netdev guard, chain c, by its policy$/,
+    says: /^the packet filter in "lan\/.*shop\/lan\) drops all incoming frames: table netdev guard, chain c, by its policy$/,
     mend: "nft delete table netdev guard",
   },
 ]

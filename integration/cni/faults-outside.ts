@@ -79,14 +79,14 @@ export const faultsOutside: readonly Fault[] = [
     rule: "uplink-no-address",
     severity: "error",
     names:
-      /^the host has only the IPv4 addresses of its containers' networks, but 2 containers are masqueraded; no address on interface "up0"$/,
+      /^the host has no IPv4 addresses outside its containers' networks, but 2 containers are masqueraded; interface "up0" has no address$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
       await expectOutside(pods, true)
       expect((await lab.doctor()).findings).toEqual([])
       await lab.host.exec("ip", ["address", "flush", "dev", "up0"])
     },
-    words: /^give the uplink its address and the default route again: networkctl reconfigure up0, /,
+    words: /^restore the uplink's address and default route: networkctl reconfigure up0, /,
     mend: async ({ host }) => {
       await host.exec("ip", ["address", "add", "192.0.2.2/24", "dev", "up0"])
       await host.exec("ip", ["route", "add", "default", "via", OUTSIDE])

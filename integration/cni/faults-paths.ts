@@ -110,7 +110,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "that blocks",
     severity: "error",
     names:
-      /^the policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" of IPsec matches packets of containers, and blocks them: /,
+      /^the IPsec policy "src 10\.85\.0\.0\/24 dst 0\.0\.0\.0\/0 dir fwd" matches packets of containers, and blocks them: /,
     seed: (lab) =>
       xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "fwd", "priority", "9", "action", "block"),
     words:
@@ -122,7 +122,7 @@ export const faultsOnPaths: readonly Fault[] = [
     how: "for a tunnel without a state",
     severity: "error",
     names:
-      /dst 0\.0\.0\.0\/0 dir out" of IPsec matches packets of containers, and requires an IPsec state that does not exist: /,
+      /dst 0\.0\.0\.0\/0 dir out" matches packets of containers, and requires an IPsec state that does not exist: /,
     seed: (lab) => {
       const tunnel = "tmpl src 192.0.2.2 dst 192.0.2.9 proto esp reqid 7 mode tunnel".split(" ")
       return xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "out", ...tunnel)
@@ -135,7 +135,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "ipsec-policy",
     how: "the default, but for what another policy lets pass",
     severity: "error",
-    names: /^the default policy of direction fwd of IPsec matches packets of containers, and blocks them: /,
+    names: /^the default IPsec policy of direction fwd matches packets of containers, and blocks them: /,
     seed: async (lab) => {
       await xfrm(lab, "add", "src", "10.85.0.0/24", "dst", "0.0.0.0/0", "dir", "in", "action", "allow")
       await xfrm(lab, "setdefault", "fwd", "block", "in", "block")
@@ -189,7 +189,7 @@ export const faultsOnPaths: readonly Fault[] = [
     rule: "store-broken",
     how: "FIFOs at an address, at the cursor and as the lock",
     severity: "error",
-    names: /^3 names in "\/var\/lib\/cni\/networks\/pods" do not have the type that host-local needs: /,
+    names: /^3 entries of "\/var\/lib\/cni\/networks\/pods" do not have the file type that host-local needs: /,
     seed: ({ host }) =>
       host.exec("sh", ["-ec", `cd ${store}; rm lock last_reserved_ip.0; mkfifo lock last_reserved_ip.0 10.85.0.9`]),
     besides: ["status", "stale-lease"],
@@ -242,7 +242,7 @@ export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "plugin-replaced",
     severity: "warning",
-    names: /^plugin "bridge" in .*placed was replaced since it was installed: it says "CNI bridge/,
+    names: /^plugin "bridge" in .*placed was replaced since it was installed: it now reports "CNI bridge/,
     seed: replaceBridge,
     besides: ["plugins-mixed", "status"],
   },
@@ -259,7 +259,7 @@ export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "link-twice",
     severity: "warning",
-    names: /^"veth-old" is recorded as the host's end of .*\(pod shop\/web-1\), which has "veth/,
+    names: /^"veth-old" is recorded as the host's end of .*\(pod shop\/web-1\), but "veth/,
     seed: async (lab, [pod, other]) => {
       await lab.host.exec("ip", [
         "link",
@@ -313,7 +313,7 @@ export const faultsOnPaths: readonly Fault[] = [
   {
     rule: "uplink-down",
     severity: "error",
-    names: /^"out0", by which the host's default route goes, has no carrier$/,
+    names: /^"out0", the interface of the host's default route, has no carrier$/,
     seed: ({ host }) =>
       host.exec("sh", [
         "-ec",

@@ -83,7 +83,7 @@ export const faults: readonly Fault[] = [
       await waitFor(async () => (await learnt(host)).includes("2001:db8:bad:"), "an address by the advertisement")
       await writeSysctl(host, "net/ipv6/conf/all/forwarding", "1")
     },
-    words: /accept_ra 2/,
+    words: /^set accept_ra of "[^"]+" to 2, /,
     mend: async ({ host }) => {
       await writeSysctl(host, "net/ipv6/conf/uplink/accept_ra", "2")
       await host.exec("ip", ["-6", "route", "add", "default", "via", "fe80::1", "dev", "uplink", "proto", "ra"])
@@ -267,7 +267,7 @@ export const faults: readonly Fault[] = [
     rule: "missing-limit",
     needs: "tbf",
     severity: "warning",
-    names: /^"veth.*does not limit what the container gets, and its network has "ingressRate" 1000000$/,
+    names: /^"veth.*does not limit traffic to the container, but its network sets "ingressRate" to 1000000$/,
     seed: async (lab) => {
       const { plugins, ...network } = second(subnet("10.87.0.0/24"))
       const bandwidth = { type: "bandwidth", ingressRate: 1_000_000, ingressBurst: 1_000_000 }
@@ -295,7 +295,7 @@ export const faults: readonly Fault[] = [
       const { exitCode, stderr } = await lab.cni(["gc", "pods", "--auto"])
       expect({ exitCode, stderr }).toEqual({
         exitCode: 1,
-        stderr: expect.stringContaining(`"${file}" is not a record`),
+        stderr: expect.stringContaining(`"${file}" is not a valid record`),
       })
     },
     words: /^restart the container, or make sure that it no longer exists; then rm \/var\/lib\/cni\/results\/pods-/,
@@ -328,7 +328,7 @@ export const faults: readonly Fault[] = [
     names: /10\.85\.0\.2/,
     seed: ({ host }, [, pod]) =>
       host.exec("sed", ["-i", "s/10.85.0.3/10.85.0.2/", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
-    words: /^delete "pods\/.*with the runtime and start it again/,
+    words: /^delete "pods\/.*with the runtime and create it again/,
     mend: ({ host }, [, pod]) =>
       host.exec("sed", ["-i", "s/10.85.0.2\\//10.85.0.3\\//", `/var/lib/cni/results/pods-${pod?.name}-eth0`]),
     besides: ["container-address-missing"], // the container has the address from before the change of its record
@@ -453,7 +453,8 @@ export const faults: readonly Fault[] = [
       await lab.addPod("moved", "second", "moved")
       await range("10.88.0.0/24")
     },
-    words: /^delete the pods: their controllers re-create them with addresses of the range: cni .*ipam ls second/,
+    words:
+      /^delete the pods, which cni .*ipam ls second lists: their controllers re-create them with addresses of the range/,
     mend: (lab) => lab.cni(["del", "second", "/run/netns/none", "--container-id", "moved", "--ifname", "eth0"]),
   },
   {
@@ -582,7 +583,7 @@ export const faults: readonly Fault[] = [
     rule: "link-down",
     how: "the host's ends",
     severity: "error",
-    names: /^2 interfaces of the host to containers are down/,
+    names: /^the host's ends of 2 containers are down/,
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await lab.host.exec("ip", ["link", "set", end, "down"])
     },

@@ -72,7 +72,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     how: "with a program, at all ends",
     severity: "warning",
     names:
-      /^a tc filter at each interface of 2 containers, as at "veth[^"]+" \(ingress, pref 7, bpf\), lets a program decide about the packets that it matches: /,
+      /^a tc filter at each interface of 2 containers, such as "veth[^"]+" \(ingress, pref 7, bpf\), lets a program decide about the packets that it matches: /,
     seed: async (lab) => {
       for (const end of await endsOf(lab)) await addFilter(lab, end, "ingress", `pref 7 ${dropArp}`)
     },
@@ -124,7 +124,7 @@ export const faultsOfTraffic: readonly Fault[] = [
     needs: "ifb",
     severity: "warning",
     names:
-      /^"veth[^"]+", the host's end of .* does not limit what the container sends, and its network has "egressRate" 1000000$/,
+      /^"veth[^"]+", the host's end of .* does not limit traffic from the container, but its network sets "egressRate" to 1000000$/,
     seed: async (lab) => {
       await addLimited(lab)
       await lab.host.exec("sh", [

@@ -95,7 +95,7 @@ const cases: readonly Case[] = [
   {
     name: "an open port",
     arrives: true,
-    says: /in by "out0".*port 8080 of the host is forwarded to 10\.85\.0\.2:80.*it reaches pod shop\/web.*from 10\.85\.0\.2:80 by "eth0" to gateway 10\.85\.0\.1.*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 192\.0\.2\.2:8080/s,
+    says: /received by "out0".*port 8080 of the host is forwarded to 10\.85\.0\.2:80.*it reaches pod shop\/web.*from 10\.85\.0\.2:80 by "eth0" to gateway 10\.85\.0\.1.*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 192\.0\.2\.2:8080/s,
   },
   {
     name: "an open port, published by iptables",
@@ -212,7 +212,7 @@ const cases: readonly Case[] = [
     ask: { address: "203.0.113.2" },
     args: ["--from", "192.0.2.1", "--to", "203.0.113.2:8080", "--in", "alt0"],
     arrives: true,
-    says: /in by "alt0".*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 203\.0\.113\.2:8080/s,
+    says: /received by "alt0".*the packet leaves the host by "out0" for 192\.0\.2\.1, with source 203\.0\.113\.2:8080/s,
     seed: (_, outside) => outside.exec("ip", ["route", "add", "203.0.113.2", "dev", "alt1", "src", "192.0.2.1"]),
   },
   {
@@ -313,7 +313,7 @@ test("the answer has a part of its own, and where it comes in by another interfa
   await writeSysctl(lab.host, "net/ipv4/conf/alt0/rp_filter", "1")
   const { stdout } = await lab.onTerminal(["trace", ...from("192.0.2.1")])
   expect(stdout).toMatch(
-    /^ok {4}host {8}from 192\.0\.2\.1 to 192\.0\.2\.2:8080, in by "out0"\r\n[\s\S]*\r\nthe answer:\r\nok {4}container {3}from/,
+    /^ok {4}host {8}from 192\.0\.2\.1 to 192\.0\.2\.2:8080, received by "out0"\r\n[\s\S]*\r\nthe answer:\r\nok {4}container {3}from/,
   )
   const other = await lab.cni(["trace", "--from", "192.0.2.1", "--to", "203.0.113.2:8080", "--json"])
   const { hops } = JSON.parse(other.stdout) as { hops: Hop[] }

@@ -125,9 +125,7 @@ test("CHECK says what is not so, and leases nothing; STATUS wants a daemon", asy
   expect((await fail(stranger.check(result))).msg).toContain("no lease for")
   const wrong = { ...result, ips: [{ address: "10.1.2.99/24", interface: 2 }] }
   const own = new Attachment(site.host, (await site.attach()).pod, config, { containerId: pod.name })
-  expect((await fail(own.check(wrong))).msg).toMatch(
-    /belongs to another interface .*: the path is now another namespace/,
-  )
+  expect((await fail(own.check(wrong))).msg).toMatch(/does not belong to .*: the path now names another namespace/)
   expect(await leasesAt(server)).toHaveLength(1)
   await succeed(attachment.run("STATUS"))
   await site.daemon.end("SIGTERM")

@@ -56,7 +56,7 @@ test("it waits for several things as expected, and leaves neither descriptors no
 })
 
 test.each([
-  ["stuck", "Error: Cannot go on: nothing is left to wait for", /^drive\d* pkg\/loop\/drive\.ts:\d+$/],
+  ["stuck", "Error: Cannot continue: nothing is left to wait for", /^drive\d* pkg\/loop\/drive\.ts:\d+$/],
   ["fails", "Error: the program's own", /^fails pkg\/loop\/loop\.fixture\.ts:\d+$/],
   ["fails aside", "Error: aside", /^fails aside pkg\/loop\/loop\.fixture\.ts:\d+$/],
 ])("a program that cannot go on ends with an error, and where it comes from: %s", async (task, message, frame) => {

@@ -40,7 +40,7 @@ for (const what of ["a container", "a container without prevResult", "GC"] as co
     const { stderr } = await succeed(pod.firewall.run(verb, { ...keys, "cni.dev/valid-attachments": [] }))
     expect(stderr.trim().split("\n")).toHaveLength(1)
     expect(stderr).toContain('from zone "trusted" of firewalld: COMMAND_FAILED: ')
-    expect(stderr).toContain("and 1 more; firewalld loses it when it is reloaded or restarted")
+    expect(stderr).toContain("and 1 more; a reload or restart of firewalld removes it")
     expect(await lab.nftables()).not.toContain("cni_firewall")
     await restartFirewalld(lab.host)
     expect(await sourcesIn(lab.host)).toEqual([])

@@ -47,7 +47,7 @@ test.each([
   ["k3s", [`${rancher}/k3s/data/cni`], `/${rancher}/k3s/data/cni`],
 ])("where no runtime says it, on a node of %s, the directory that is there is taken", async (_, directories, found) => {
   const output = await install(directories, {}, "--dry-run")
-  expect(summaryOf(output)).toEqual([0, `Directory of plugins: ${found}, which is there`])
+  expect(summaryOf(output)).toEqual([0, `Directory of plugins: ${found}, which exists`])
 })
 
 test("the directory is told before anything is written", async () => {
@@ -104,7 +104,7 @@ test("the tool of a package finds the plugins of its package, to use them and to
   const files = { "etc/cni/net.d/10-own.conflist": network }
   const said = (words: string) => inRoot(files, `/usr/bin/cni ${words}`, packaged)
   expect((await said("status own")).stderr).toContain('"own-plugin" in path [/opt/cni/bin /usr/lib/cni]')
-  expect(summaryOf(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which is there"])
+  expect(summaryOf(await said("install"))).toEqual([0, "Directory of plugins: /opt/cni/bin, which exists"])
   expect(await readdir(root.join("opt/cni/bin"))).toContain("bridge")
 })
 

@@ -91,7 +91,7 @@ test("rules of a pod that no cache knows, and pods without iptables on the node,
   const elsewhere = lab.node.directory.join("no-cache")
   await mkdir(elsewhere)
   const unknown = await lab.report(["--plan", "--back", "--cache-dir", elsewhere], 3)
-  expect(unknown.pods[0]?.closes).toContain("no cache in --cache-dir has its configuration")
+  expect(unknown.pods[0]?.closes).toContain("its configuration is not in --cache-dir")
   await chooseIptables(lab.node.host, "none")
   const without = await lab.report(["--back"], 3)
   expect(without.pods[0]?.closes).toContain('"iptables-restore" is missing')
@@ -128,7 +128,7 @@ test("the way back is refused while a listener would restore rules, and where no
     const { exitCode, stdout } = await lab.migrate(["--back", "--json"])
     expect([exitCode, JSON.parse(stdout).msg]).toEqual([
       1,
-      "Cannot go back: the listener of cni reconcile would restore rules",
+      'Cannot go back to the Go plugins: the listener of "cni reconcile" would restore rules',
     ])
   }
   expectUnchanged(before, await lab.snapshot(), ({ line }) => /^\/run\/cni\/(deletions|reconcile)/.test(line))

@@ -62,7 +62,7 @@ testEach("conditions that the backend does not understand change nothing", async
   const nonsense = isNftables ? ["ip", "colour", "blue"] : ["-m", "colour", "--blue"]
   const wrong = await fail((await lab.addPod()).map([web], { conditionsV4: nonsense }))
   expect(wrong.msg).toMatch(/colour|blue/)
-  if (!isNftables) expect(wrong.details).toEndWith('the rules have what "conditionsV4" says')
+  if (!isNftables) expect(wrong.details).toEndWith('the rules contain the text of "conditionsV4"')
   const foreign = isNftables
     ? { conditionsV4: ["-s", "1.2.3.4"], backend: "nftables" }
     : { conditionsV4: ["ip saddr 1.2.3.4"] }

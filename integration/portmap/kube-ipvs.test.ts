@@ -110,7 +110,7 @@ test("portmap refuses to map by nftables while kube-proxy works in mode ipvs", a
   await addServiceLink(lab.host)
   const before = await takeSnapshot(lab.host)
   const error = {
-    msg: 'Cannot map ports by nftables: kube-proxy works in mode ipvs, with the link "kube-ipvs0"',
+    msg: 'Cannot map ports by nftables: kube-proxy runs in ipvs mode, and has the link "kube-ipvs0"',
     details: expect.stringContaining('set "backend" to "iptables"'),
   }
   expect(await fail(pod.map(mappings, keys))).toMatchObject({ code: 999, ...error })

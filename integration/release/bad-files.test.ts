@@ -156,7 +156,7 @@ test("an archive of another machine does not run, and its plugins are refused by
   await expectRefused(
     host,
     "cp /usr/local/bin/cni kept-other/cni && kept-other/cni install --bin-dir /opt/cni/bin",
-    /it is for aarch64, and this machine is x86_64/,
+    /it is built for aarch64, but this machine is x86_64/,
     "/opt/cni/bin",
   )
 })

@@ -100,7 +100,7 @@ const breakages: {
     step: "the MAC is that of another kind of link",
     keys: { ...everything, mac: "0a:00:00:00:00:00:00:01" },
     code: 7,
-    says: 'Cannot set "mac" of "eth0" to 0a:00:00:00:00:00:00:01: expected an address of the length of',
+    says: 'Cannot set "mac" of "eth0" to 0a:00:00:00:00:00:00:01: expected an address as long as',
   },
   {
     step: "the kernel refuses the MTU",

@@ -38,7 +38,7 @@ test.each<[string, object, number, string]>([
   ["the table is negative", { table: -1 }, 7, 'Cannot use "table": expected a whole number from 0 to 4294967295'],
   ["the name is that of another link", { vrfname: "other" }, 999, "Netlink other is not a VRF"],
   ["the interface is a port of a bridge", {}, 999, "interface eth1 has already a master set: other"],
-  ["sbr routes by its addresses", {}, 999, "sbr routes by its addresses"],
+  ["sbr routes by its addresses", {}, 999, "sbr already routes by its addresses"],
   ["the interface does not exist", {}, 999, 'Cannot put "eth1" into VRF "red": the interface does not exist'],
 ])("ADD of vrf changes nothing when %s, and DEL takes back nothing of others", async (what, keys, code, words) => {
   await using net = await VrfHost.create()

@@ -188,7 +188,7 @@ testWith(
       ["", { vrfname: "other" }, "Netlink other is not a VRF"],
       ["", { vrfname: "first", table: 5 }, "VRF first already exist with different routing table 9999"],
       ["", { prevResult: undefined }, "Required prevResult missing"],
-      ["ip rule add from 10.1.0.2 lookup 100 proto 67", {}, "sbr routes by its addresses"],
+      ["ip rule add from 10.1.0.2 lookup 100 proto 67", {}, "sbr already routes by its addresses"],
       [
         "ip rule del from 10.1.0.2; ip link set eth1 master other",
         {},

@@ -26,7 +26,7 @@ export const dhcpFields = {
       timeout: { kind: "integer", min: 1, max: 3600, expected: "seconds, from 1 to 3600" },
     },
     required: true,
-    expected: 'the keys of the IPAM plugin, {"type": "dhcp"} at least',
+    expected: 'the keys of the IPAM plugin, at least {"type": "dhcp"}',
   },
 } as const satisfies Fields
 

@@ -116,7 +116,7 @@ describe("ADD", () => {
 
   test.each([
     ["refused", 999, "error calling DHCP.Allocate: no more tries"],
-    ["unreadable", 999, "error calling DHCP.Allocate: cannot read its answer: an address of neither 4 nor 16 bytes"],
+    ["unreadable", 999, "error calling DHCP.Allocate: cannot read its answer: an address has neither 4 nor 16 bytes"],
   ])("that is %s is the error in upstream's words", async (answer, code, msg) => {
     const { exitCode, json } = run("ADD", { answer })
     expect({ exitCode, json }).toEqual({ exitCode: 1, json: { cniVersion: "1.1.0", code, msg } })
@@ -146,7 +146,7 @@ test.each(["CHECK", "DEL", "GC"])("%s tells what the daemon refuses", async (ver
 
 test.each([
   ["CHECK", "CHECK did nothing: the daemon at ", " is upstream's, and would return a new lease"],
-  ["GC", "GC released nothing: the daemon at ", " is upstream's, which has no such call"],
+  ["GC", "GC released nothing: the daemon at ", " is upstream's, which does not support GC"],
 ])("%s says what upstream's daemon cannot do, and succeeds", async (verb, first, last) => {
   const { exitCode, log } = run(verb, { answer: "refused-by-upstream" })
   expect([exitCode, log]).toEqual([0, [`dhcp: ${first}"${join(directory, "dhcp.sock")}"${last}`]])

@@ -78,7 +78,7 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
     withOrWithoutDaemon(call, config, "Collect", (service) => service.collect(argumentsOf(call)))
   } catch (error) {
     if (!isUnknownMethod(error)) throw error
-    call.log(`GC released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which has no such call`)
+    call.log(`GC released nothing: the daemon at "${config.daemonSocketPath}" is upstream's, which does not support GC`)
   }
 }
 
@@ -106,7 +106,7 @@ function actOnJournal(log: (line: string) => void, act: (service: Service) => vo
       Code.TryAgainLater,
       `Cannot use the leases in "${journal.directory}": another daemon uses them`,
       {
-        details: 'the daemon is starting, or listens on another socket than "ipam.daemonSocketPath"',
+        details: 'the daemon is starting, or listens on a socket other than "ipam.daemonSocketPath"',
       },
     )
   }

@@ -37,11 +37,11 @@ test.each([
   [{ ingressPolicy: "closed" }, '"ingressPolicy": expected "open", "same-bridge" or "isolated", found "closed"'],
   [{ iptablesAdminChainName: "a b" }, '"iptablesAdminChainName": expected the name of a chain'],
   [{ iptablesAdminChainName: "X".repeat(29) }, "at most 28"],
-  [{ iptablesAdminChainName: "CNI-FORWARD" }, "a name of its own"],
-  [{ iptablesAdminChainName: "admit" }, "a name of its own"],
+  [{ iptablesAdminChainName: "CNI-FORWARD" }, "a name that no built-in chain has"],
+  [{ iptablesAdminChainName: "admit" }, "a name that no built-in chain has"],
 ] as const)("%j is refused, and counts as absent for DEL", (raw, says) => {
   expect(() => parse(raw)).toThrow(says)
-  if (!says.includes("of its own")) expect(parse(raw, "DEL")).toEqual(parse({}))
+  if (!says.includes("built-in")) expect(parse(raw, "DEL")).toEqual(parse({}))
 })
 
 test.each([
@@ -64,7 +64,7 @@ test.each([
   ...["allow", "admin", "admit", "forward", "unmark"],
   ...["INPUT", "FORWARD", "OUTPUT", "CNI-FORWARD", "CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2"],
 ])("a chain %s of the administrator's would be one of the packet filters' own", (name) => {
-  expect(() => parse({ iptablesAdminChainName: name })).toThrow("a name of its own")
+  expect(() => parse({ iptablesAdminChainName: name })).toThrow("a name that no built-in chain has")
 })
 
 const sandbox = "/run/netns/c1"

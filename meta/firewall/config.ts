@@ -50,7 +50,7 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
     paths: ["ingressPolicy"],
     default: "`open`",
     meaning:
-      "`same-bridge`: drops traffic between bridges with a policy; `isolated`: also between containers of the bridge",
+      "`same-bridge` drops traffic between bridges that have a policy; `isolated` also drops traffic between containers of one bridge",
   },
   {
     paths: ["iptablesAdminChainName"],
@@ -61,7 +61,7 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["firewalldZone"],
     default: "`trusted`",
-    meaning: "the zone of firewalld to which addresses are added as sources",
+    meaning: "the firewalld zone that gets the containers' addresses as sources",
   },
 ]
 
@@ -72,7 +72,7 @@ export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: Conf
   const read = parseConfig(firewallFields, raw, isCleanup(verb))
   const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"
   if (isOwnChain(iptablesAdminChainName))
-    throw invalidConfig("iptablesAdminChainName", "a name of its own", iptablesAdminChainName)
+    throw invalidConfig("iptablesAdminChainName", "a name that no built-in chain has", iptablesAdminChainName)
   return {
     /** Undefined chooses firewalld if it runs, otherwise nftables if the kernel supports it, else iptables. */
     backend: read.backend || undefined,

@@ -80,7 +80,7 @@ describe("addresses", () => {
     const log: string[] = []
     removeSources(asFirewalld(zones), sources, (line) => log.push(line))
     expect(log).toEqual([
-      "Error: refused: trusted 10.1.0.2/32; and 1 more; firewalld loses it when it is reloaded or restarted",
+      "Error: refused: trusted 10.1.0.2/32; and 1 more; a reload or restart of firewalld removes it",
     ])
     expect(zones.sources).toEqual(own)
     removeSources(asFirewalld(new Zones([])), [], () => expect.unreachable())
@@ -97,7 +97,7 @@ test("CHECK names the first source that is missing, and what is there", () => {
     code: 999,
     message:
       'Cannot find the address 10.1.0.4/32 in zone "trusted" of firewalld: ' +
-      "expected it among its sources; found 10.1.0.2/32, 10.1.0.3/32",
+      "expected it among the zone's sources; found 10.1.0.2/32, 10.1.0.3/32",
     details: "firewalld loses sources when it is reloaded; the next ADD of any container adds all of them again",
   })
   const none = refusalOf(() => checkSources(asFirewalld(new Zones([])), [source("10.1.0.4/32")]))

@@ -133,7 +133,7 @@ export function removeSources(firewalld: Firewalld, sources: readonly Source[], 
       failures.push(error)
     }
   }
-  tell(failures, "firewalld loses it when it is reloaded or restarted", log)
+  tell(failures, "a reload or restart of firewalld removes it", log)
 }
 
 function reasonOf(error: unknown): string {
@@ -153,7 +153,7 @@ export function checkSources(firewalld: Firewalld, sources: readonly Source[]): 
     if (present.includes(source)) continue
     const what = `Cannot find the address ${source} in zone "${zone}" of firewalld`
     const found = present.join(", ") || "none"
-    throw new CniError(Code.Internal, `${what}: expected it among its sources; found ${found}`, {
+    throw new CniError(Code.Internal, `${what}: expected it among the zone's sources; found ${found}`, {
       details: "firewalld loses sources when it is reloaded; the next ADD of any container adds all of them again",
     })
   }

@@ -205,7 +205,9 @@ function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Back
     Code.InvalidNetworkConfig,
     `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} supports it, and the backend is ${asked}`,
     {
-      details: read.backend ? `"backend" says so` : `${options[asked].map((key) => `"${key}"`).join(", ")} requires it`,
+      details: read.backend
+        ? `"backend" selects ${asked}`
+        : `only ${asked} supports ${options[asked].map((key) => `"${key}"`).join(" and ")}`,
     },
   )
 }

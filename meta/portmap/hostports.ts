@@ -49,9 +49,9 @@ export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   if (asked === undefined) return "iptables"
   throw new CniError(
     Code.Internal,
-    `Cannot map ports by nftables: kube-proxy works in mode ipvs, with the link "${KUBE_IPVS_LINK}"`,
+    `Cannot map ports by nftables: kube-proxy runs in ipvs mode, and has the link "${KUBE_IPVS_LINK}"`,
     {
-      details: `the ports would receive the traffic of services; set "backend" to "iptables", and write conditions in its syntax`,
+      details: `the ports would receive the traffic of services; set "backend" to "iptables", and write conditions in the syntax of iptables`,
     },
   )
 }
@@ -73,7 +73,7 @@ export function portmapSpec(
 const feature: Feature<PortmapSpec> = {
   rules: "port mappings",
   does: () => "map ports",
-  needs: "the kernel needs nf_tables with NAT, the expression fib and conntrack labels",
+  needs: "the kernel needs nf_tables with NAT, the fib expression, and conntrack labels",
   key: "backend",
 }
 

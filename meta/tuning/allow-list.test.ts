@@ -58,7 +58,8 @@ test("names of more than 16,384 characters together are refused at once, for eve
   const list = listOf("([a-z.]+[0-9]*)+$")
   expect(() => refuseForbidden(sysctls(...keys(256)), list)).not.toThrow()
   const before = process.cpuUsage()
-  const tooMany = 'Cannot use "sysctl": its names have 3200000 characters together, and an allow list takes 16384'
+  const tooMany =
+    'Cannot use "sysctl": its names have 3200000 characters in total, but an allow list supports at most 16384'
   expect(() => refuseForbidden(sysctls(...keys(50_000)), list)).toThrow(tooMany)
   expect(process.cpuUsage(before).user / 1e6).toBeLessThan(1)
 })

@@ -41,7 +41,7 @@ function refuseTooMany(sysctls: readonly SysctlEntry[]): void {
   if (characters <= mostCharacters) return
   throw new CniError(
     Code.InvalidNetworkConfig,
-    `Cannot use "sysctl": its names have ${characters} characters together, and an allow list takes ${mostCharacters}`,
+    `Cannot use "sysctl": its names have ${characters} characters in total, but an allow list supports at most ${mostCharacters}`,
   )
 }
 

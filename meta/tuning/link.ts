@@ -55,7 +55,7 @@ export function setValue(route: NetlinkSocket, link: Link, key: keyof LinkValues
   const what = `set "${key}" of "${link.name}" to ${values[key]}`
   if (key === "mac" && link.mac !== "" && values.mac?.length !== link.mac.length) {
     // Of a longer address the kernel would use only the first bytes.
-    throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: expected an address of the length of ${link.mac}`)
+    throw new CniError(Code.InvalidNetworkConfig, `Cannot ${what}: expected an address as long as ${link.mac}`)
   }
   try {
     setLink(route, link, { [changeNames[key]]: values[key] })

@@ -91,7 +91,7 @@ function parseParts(group: Group): readonly Pattern[] {
 
 function openGroup(group: Group, [text, name, on = "", off = "", end]: RegExpExecArray): readonly Pattern[] {
   const { reader, names } = group
-  if (text === "(" && reader.take(/\?/y)) refuse("cannot use (? without a meaning in RE2")
+  if (text === "(" && reader.take(/\?/y)) refuse("RE2 does not define this kind of group: (?")
   if (name !== undefined && names.has(name)) refuse(`duplicate group name: ${name}`)
   if (name !== undefined) names.add(name)
   const set = (flag: keyof Flags) => !off.includes(flag) && (on.includes(flag) || group.flags[flag])
@@ -100,7 +100,7 @@ function openGroup(group: Group, [text, name, on = "", off = "", end]: RegExpExe
     group.flags = flags
     return []
   }
-  if (group.depth === deepest) refuse(`more than ${deepest} groups inside one another`)
+  if (group.depth === deepest) refuse(`groups are nested more than ${deepest} levels deep`)
   const inside = parseChoice({ reader, names, flags, depth: group.depth + 1 })
   return reader.take(/\)/y) ? [inside] : refuse("missing )")
 }

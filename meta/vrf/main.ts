@@ -119,7 +119,12 @@ function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string)
       ({ src, protocol }) => protocol === RTPROT_SBR && src && addresses.has(keyOf(src.ip)),
     )
     if (isOfSbr)
-      throw refusal(link.name, vrfName, "sbr routes by its addresses", "remove sbr: the VRF's table replaces it")
+      throw refusal(
+        link.name,
+        vrfName,
+        "sbr already routes by its addresses",
+        "remove sbr: the VRF's table replaces it",
+      )
   }
 }
 

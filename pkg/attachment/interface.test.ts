@@ -71,7 +71,7 @@ test("without a default route there is none to choose; its link may be gone, too
     expect(refusalOf(() => parentOf(...routes))).toMatchObject({
       code: 7,
       message: "Cannot choose the master interface: there is no default route",
-      details: 'name the interface by "master"',
+      details: 'set "master" to the name of an interface',
     })
   }
 })
@@ -114,8 +114,8 @@ test.each([
   const refusal = refusalOf(() => requireMaster(sides(result(...names)), { master: undefined, linkInContainer: false }))
   expect(refusal).toMatchObject({
     code: 7,
-    message: "Cannot choose the master interface: prevResult does not have exactly one",
-    details: `${details}name the interface by "master"`,
+    message: "Cannot choose the master interface: prevResult does not have exactly one interface",
+    details: `${details}set "master" to the name of an interface`,
   })
 })
 

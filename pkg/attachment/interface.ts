@@ -44,9 +44,9 @@ function earlierInterface({ network: { prevResult } }: Sides["call"]): string | 
   if (names.length === 1) return names[0]
   throw new CniError(
     Code.InvalidNetworkConfig,
-    "Cannot choose the master interface: prevResult does not have exactly one",
+    "Cannot choose the master interface: prevResult does not have exactly one interface",
     {
-      details: `it has ${names.map((name) => `"${name}"`).join(", ") || "none"}: name the interface by "master"`,
+      details: `it has ${names.map((name) => `"${name}"`).join(", ") || "none"}: set "master" to the name of an interface`,
     },
   )
 }
@@ -77,7 +77,7 @@ export function requireParent(route: NetlinkSocket, name: string | undefined, is
   if (parent) return parent
   if (name === undefined) {
     throw new CniError(Code.InvalidNetworkConfig, "Cannot choose the master interface: there is no default route", {
-      details: 'name the interface by "master"',
+      details: 'set "master" to the name of an interface',
     })
   }
   throw new CniError(Code.InvalidNetworkConfig, `Cannot find the master interface "${name}"`, {

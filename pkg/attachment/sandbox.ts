@@ -45,13 +45,13 @@ export function findSandbox({
   if (!sandbox) return undefined
   try {
     if (!isAnothers(sandbox, containerId, ifName)) return sandbox
-    log(`"${namespace.path}" is now another container's namespace: this one's no longer exists`)
+    log(`"${namespace.path}" is now the namespace of another container: that of this container no longer exists`)
   } catch (error) {
     if (!isErrno(error, "ETIME")) {
       sandbox[Symbol.dispose]()
       throw error
     }
-    log(`"${namespace.path}" has too many links to determine its owner; they are deleted with it`)
+    log(`"${namespace.path}" has too many links to determine its owner; the links are deleted with the namespace`)
   }
   sandbox[Symbol.dispose]()
   return undefined

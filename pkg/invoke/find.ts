@@ -33,7 +33,7 @@ export function validatePluginName(type: string, key = "type"): void {
     throw new CniError(Code.InvalidNetworkConfig, "no plugin name provided", { details: `"${key}" is empty` })
   if (type.includes("/") || type.includes("\\") || type.includes("\0") || type === "." || type === "..") {
     throw new CniError(Code.InvalidNetworkConfig, `invalid plugin name: ${type}`, {
-      details: `"${key}" is the name of a file, without a directory`,
+      details: `"${key}" must be the name of a file, without a directory`,
     })
   }
 }

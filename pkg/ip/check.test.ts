@@ -106,7 +106,7 @@ test.each<[string, string[], string[]]>([
 })
 
 test.each<[string, string[], string[], string]>([
-  ["none at all", ["10.9.0.0/16 via 10.1.0.1 dev 5"], [], "10.9.0.0/16 via 10.1.0.1 dev eth0, found none to it"],
+  ["none at all", ["10.9.0.0/16 via 10.1.0.1 dev 5"], [], "10.9.0.0/16 via 10.1.0.1 dev eth0, found no route to it"],
   [
     "another gateway",
     ["10.9.0.0/16 via 10.1.0.1 dev 5"],
@@ -129,7 +129,7 @@ test.each<[string, string[], string[], string]>([
     "another network",
     ["10.9.0.0/16 dev 5"],
     ["10.9.0.0/24 dev 5", "10.8.0.0/16 dev 5"],
-    "10.9.0.0/16 dev eth0, found none to it",
+    "10.9.0.0/16 dev eth0, found no route to it",
   ],
   [
     "one gateway of two",
@@ -141,25 +141,25 @@ test.each<[string, string[], string[], string]>([
     "no default route",
     ["default via 10.1.0.1 dev 5"],
     ["10.0.0.0/8 dev 5"],
-    "default via 10.1.0.1 dev eth0, found none to it",
+    "default via 10.1.0.1 dev eth0, found no route to it",
   ],
   [
     "one of another table than the wanted one",
     ["10.9.0.0/16 dev 5 table 77"],
     ["10.9.0.0/16 dev 5"],
-    "10.9.0.0/16 dev eth0 table 77, found none to it",
+    "10.9.0.0/16 dev eth0 table 77, found no route to it",
   ],
   [
     "one of another link in another table",
     ["10.9.0.0/16 via 10.1.0.1 dev 5"],
     ["10.9.0.0/16 via 10.1.0.1 dev 6 table 77"],
-    "10.9.0.0/16 via 10.1.0.1 dev eth0, found none to it",
+    "10.9.0.0/16 via 10.1.0.1 dev eth0, found no route to it",
   ],
   [
     "the second of two",
     ["10.9.0.0/16 dev 5", "10.8.0.0/16 dev 5"],
     ["10.9.0.0/16 dev 5"],
-    "10.8.0.0/16 dev eth0, found none to it",
+    "10.8.0.0/16 dev eth0, found no route to it",
   ],
 ])("a route is missing where there is %s", (_, wanted, found, says) => {
   expect(compare(wanted, found)).toBe(says)

@@ -51,7 +51,7 @@ export function checkRouteSpecs(route: NetlinkSocket, planned: readonly RouteSpe
     if (wanted.table === undefined && isMoved(route, wanted)) continue
     const same = inTable.filter((found) => isToSame(wanted, found))
     const describe = (spec: RouteSpec) => describeRoute(route, spec)
-    throw mismatch("routes", describe(wanted), same.map(describe).join(", ") || "none to it")
+    throw mismatch("routes", describe(wanted), same.map(describe).join(", ") || "no route to it")
   }
 }
 

@@ -68,7 +68,7 @@ test("a link that passes traffic is not asked for again; one that does by now is
 test("a link that no longer exists is not waited for", () => {
   expect(refusalOf(() => waitOperational(new LinksKernel([]).socket, linkOf(down)))).toMatchObject({
     code: 11,
-    message: 'Cannot bring up "eth0" within 2550 ms: its state is gone',
+    message: 'Cannot bring up "eth0" within 2550 ms: it was deleted',
   })
 })
 

@@ -62,7 +62,7 @@ export function waitOperational(route: NetlinkSocket, link: Link): Link {
   const state = Object.entries(OperState).find(([, value]) => value === latest?.attributes.operState)?.[0]
   throw new CniError(
     Code.TryAgainLater,
-    `Cannot bring up "${link.name}" within ${CARRIER_DEADLINE_MS} ms: its state is ${latest ? (state ?? "unknown") : "gone"}`,
+    `Cannot bring up "${link.name}" within ${CARRIER_DEADLINE_MS} ms: ${latest ? `its state is ${state ?? "unknown"}` : "it was deleted"}`,
   )
 }
 
@@ -90,6 +90,6 @@ export function waitForDetection(
     return tentative.length === 0
   })
   if (decided) return
-  const reason = `duplicate address detection has not decided within ${DETECTION_DEADLINE_MS} ms`
+  const reason = `duplicate address detection did not finish within ${DETECTION_DEADLINE_MS} ms`
   throw new CniError(Code.TryAgainLater, `Cannot use ${tentative.join(", ")} on "${link.name}": ${reason}`)
 }

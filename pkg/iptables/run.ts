@@ -74,8 +74,8 @@ export function run(path: string, args: readonly string[], stdin: Uint8Array | u
   const { timeoutMs, outputLimit } = limits
   if (timedOut) throw new CniError(Code.TryAgainLater, `Cannot run ${path}: it did not end within ${timeoutMs} ms`)
   if (wroteTooMuch || signal !== undefined) {
-    const why = wroteTooMuch ? `more than ${outputLimit} bytes of output` : `signal ${signal}`
-    throw new CniError(Code.Internal, `Cannot run ${path}: ended by ${why}`, { details: decodeUtf8(stderr).trim() })
+    const why = wroteTooMuch ? `it wrote more than ${outputLimit} bytes` : `signal ${signal} ended it`
+    throw new CniError(Code.Internal, `Cannot run ${path}: ${why}`, { details: decodeUtf8(stderr).trim() })
   }
   return { exitCode, stdout: decodeUtf8(stdout), stderr: decodeUtf8(stderr) }
 }

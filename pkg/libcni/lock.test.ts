@@ -189,7 +189,7 @@ test("#230 the wait for another operation ends when the caller is told to stop, 
     stop.abort(new Error("told to stop"))
     // Awaits both, because either may end first.
     const reasons = await Promise.all(waiting.map(failure))
-    expect(reasons.map(String)).toEqual(Array(2).fill("Cannot go on: the operation was interrupted; told to stop"))
+    expect(reasons.map(String)).toEqual(Array(2).fill("Cannot continue: the operation was interrupted; told to stop"))
     // Also with `ifPossible`, which is only for a lock that cannot be created.
     const cleanup = withContainer(stopped, "c1", never, { ifPossible: true })
     expect(await failure(cleanup)).toMatchObject({ code: 11, details: "told to stop" })
@@ -212,7 +212,7 @@ test("an operation is told to stop when its caller is, and when its lock is lost
   })
   expect(await failure(lost)).toMatchObject({
     code: 11,
-    message: `Cannot go on: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
-    details: "this process did not run for too long, or the lock was removed; its work is partly done",
+    message: `Cannot continue: lost the lock "${join(lab.cacheDir, "locks/c1")}"`,
+    details: "this process was suspended for too long, or the lock was removed; its work is only partly done",
   })
 })

@@ -23,8 +23,8 @@ type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 /** The error after losing the lock: the process did not run for too long, or the lock was removed. Code 11. */
 class LockLost extends CniError {
   constructor(file: string) {
-    super(Code.TryAgainLater, `Cannot go on: lost the lock "${file}"`, {
-      details: "this process did not run for too long, or the lock was removed; its work is partly done",
+    super(Code.TryAgainLater, `Cannot continue: lost the lock "${file}"`, {
+      details: "this process was suspended for too long, or the lock was removed; its work is only partly done",
     })
   }
 }

@@ -16,7 +16,7 @@ test("#170 a plugin object without a type is refused", () => {
 
 test("a list where one plugin belongs is told by its file's name", () => {
   expect(() => parsePlugin(JSON.stringify({ name: "net", plugins }))).toThrow(
-    expect.objectContaining({ details: expect.stringContaining("ends with .conflist") }),
+    expect.objectContaining({ details: expect.stringContaining("must end with .conflist") }),
   )
 })
 

@@ -86,7 +86,7 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
     const isList = Array.isArray(member(raw, "plugins"))
     throw invalid(
       "error parsing configuration: missing 'type'",
-      isList ? "it has 'plugins': a list is a file whose name ends with .conflist" : undefined,
+      isList ? "it has 'plugins': the name of a file with a list must end with .conflist" : undefined,
     )
   }
   if (typeof type !== "string") throw invalid("Cannot use plugin: 'type' must be a string")

@@ -14,5 +14,5 @@ export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
 
 export function stopped({ reason }: AbortSignal): CniError {
   if (isCniError(reason)) return reason
-  return new CniError(Code.TryAgainLater, "Cannot go on: the operation was interrupted", { cause: reason })
+  return new CniError(Code.TryAgainLater, "Cannot continue: the operation was interrupted", { cause: reason })
 }

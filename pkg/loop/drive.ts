@@ -14,7 +14,7 @@ export function drive(program: () => Promise<number>): void {
   try {
     for (;;) {
       engine.runJobs()
-      if (!loop.isWaiting) throw new Error("Cannot go on: nothing is left to wait for")
+      if (!loop.isWaiting) throw new Error("Cannot continue: nothing is left to wait for")
       loop.turn()
     }
   } catch (error) {

@@ -123,7 +123,7 @@ function findFault(
 
 function describe(rules: readonly Rule[], { chain }: Rule, comment: string): string {
   const similar = rules.filter((rule) => rule.chain === chain && commentOf(rule) === comment)
-  return similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "none of the kind"
+  return similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "no similar rule"
 }
 
 /**

@@ -135,7 +135,7 @@ describe("adding", () => {
     expect(text(planAdd(layout, { ...complete, held }, ours, owner))).toEqual([
       "delete element containers_standby { 10.1.0.2 . 1, 10.1.0.2 . 2 }",
       "delete element networks_16_standby { 10.1.0.2 . 10.1.0.0 . 1, 10.1.0.2 . 10.1.0.0 . 2 }",
-      'add set containers_standby { type ipv4_addr . inet_service; comment "of containers, by turns"; }',
+      'add set containers_standby { type ipv4_addr . inet_service; comment "waiting for containers"; }',
       'create element containers_standby { 10.1.0.2 . 1 comment "b/c8/eth0", 10.1.0.2 . 2 comment "net/c1/eth0" }',
       expect.stringContaining("add set networks_16_standby {"),
       expect.stringContaining('10.1.0.2 . 10.1.0.0 . 2 comment "net/c1/eth0" }'),

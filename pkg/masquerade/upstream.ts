@@ -34,7 +34,7 @@ export class UpstreamMasquerade extends InTable implements ForeignRules<Masquera
     const missing = isReached ? addresses.find((address) => !isThere(address)) : addresses[0]
     if (!missing) return
     const place = `chain inet ${table.name} ${chain.name}`
-    const expected = isReached ? `a rule for ${formatIp(missing.ip)} in ${place}` : `a rule that goes to ${place}`
+    const expected = isReached ? `a rule for ${formatIp(missing.ip)} in ${place}` : `a rule that jumps to ${place}`
     throw missingRules(`the other suite's masquerade of ${ownerComment(owner)}`, expected)
   }
 

@@ -71,7 +71,7 @@ describe("a table", () => {
   })
 
   test("refuses an attribute of a wrong length", () => {
-    expect(() => vlanData.decode(hex`0800 0100 65000000`)).toThrow("4 bytes where 2 were expected")
+    expect(() => vlanData.decode(hex`0800 0100 65000000`)).toThrow("expected 2 bytes, found 4")
   })
 })
 
@@ -111,13 +111,15 @@ describe("attributes", () => {
     ])
     expect(look(three, 2)).toBe(2)
     expect(look(hex``, 0)).toBe(0)
-    expect(() => look(hex`0400 0100 0900 0200 00000000`, 0)).toThrow("attribute at byte 4 says it has 9 bytes")
+    expect(() => look(hex`0400 0100 0900 0200 00000000`, 0)).toThrow("the attribute at byte 4 has length 9")
   })
 
   test("with a length that cannot be are refused", () => {
-    expect(() => readAttributes(hex`0300 0100`)).toThrow("attribute at byte 0 says it has 3 bytes of the 4 left")
+    expect(() => readAttributes(hex`0300 0100`)).toThrow(
+      "the attribute at byte 0 has length 3, but only 4 bytes are left",
+    )
     expect(() => readAttributes(hex`0400 0100 0900 0200 00000000`)).toThrow(
-      "attribute at byte 4 says it has 9 bytes of the 8 left",
+      "the attribute at byte 4 has length 9, but only 8 bytes are left",
     )
     expect(() => readAttributes(hex`0000 0000 0000 0000`)).toThrow(DecodeError)
   })

@@ -237,7 +237,7 @@ export function lengthAt(from: Uint8Array, at: number, start = 0, end = from.len
 }
 
 function wrongLength(at: number, length: number, left: number): DecodeError {
-  return new DecodeError(`attribute at byte ${at} says it has ${length} bytes of the ${left} left`)
+  return new DecodeError(`the attribute at byte ${at} has length ${length}, but only ${left} bytes are left`)
 }
 
 /** Returns the length rounded up to a multiple of four bytes, the alignment of netlink. */

@@ -45,10 +45,10 @@ describe("integers", () => {
   })
 
   test("of a wrong length are refused", () => {
-    expect(() => u32.decode(hex`0000`)).toThrow("2 bytes where 4 were expected")
-    expect(() => u8.decode(hex`0000`)).toThrow("2 bytes where 1 were expected")
-    expect(() => u64.decode(hex``)).toThrow("0 bytes where 8 were expected")
-    expect(() => u64be.decode(hex`00`)).toThrow("1 bytes where 8 were expected")
+    expect(() => u32.decode(hex`0000`)).toThrow("expected 4 bytes, found 2")
+    expect(() => u8.decode(hex`0000`)).toThrow("expected 1 bytes, found 2")
+    expect(() => u64.decode(hex``)).toThrow("expected 8 bytes, found 0")
+    expect(() => u64be.decode(hex`00`)).toThrow("expected 8 bytes, found 1")
   })
 
   test("are read in the midst of a larger buffer", () => {
@@ -118,8 +118,8 @@ describe("a struct", () => {
   })
 
   test("of a wrong length is refused", () => {
-    expect(() => header.decode(hex`02 18 80`)).toThrow("3 bytes where 8 were expected")
-    expect(() => header.decode(hex`02 18 80 fd 03000000 00`)).toThrow("9 bytes where 8 were expected")
+    expect(() => header.decode(hex`02 18 80`)).toThrow("expected 8 bytes, found 3")
+    expect(() => header.decode(hex`02 18 80 fd 03000000 00`)).toThrow("expected 8 bytes, found 9")
   })
 })
 

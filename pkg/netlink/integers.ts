@@ -21,7 +21,7 @@ function fixed<T>(size: number, put: FixedCodec<T>["put"], get: FixedCodec<T>["g
 }
 
 function wrongSize(found: number, expected: number): DecodeError {
-  return new DecodeError(`${found} bytes where ${expected} were expected`)
+  return new DecodeError(`expected ${expected} bytes, found ${found}`)
 }
 
 function unfit(value: number, min: number, max: number): RangeError {

@@ -53,10 +53,12 @@ describe("messages", () => {
   })
 
   test("with a length that cannot be are refused", () => {
-    expect(() => readMessages(linkUp.subarray(0, 31))).toThrow("message at byte 0 says it has 32 bytes of the 31 left")
+    expect(() => readMessages(linkUp.subarray(0, 31))).toThrow(
+      "the message at byte 0 has length 32, but only 31 bytes are left",
+    )
     expect(() => readMessages(hex`0f000000 0100 0100 01000000 00000000`)).toThrow(DecodeError)
     expect(() => readMessages(concat([linkUp, hex`00`]))).toThrow(
-      "message at byte 32 says it has 1 bytes of the 1 left",
+      "the message at byte 32 has length 1, but only 1 bytes are left",
     )
   })
 

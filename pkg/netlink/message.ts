@@ -56,7 +56,7 @@ export function readMessages(datagram: Uint8Array): Message[] {
     const left = datagram.length - at
     const length = left < HEADER ? left : u32.get(datagram, at)
     if (length < HEADER || length > left) {
-      throw new DecodeError(`message at byte ${at} says it has ${length} bytes of the ${left} left`)
+      throw new DecodeError(`the message at byte ${at} has length ${length}, but only ${left} bytes are left`)
     }
     messages.push({
       // Decoded inline, because a list has thousands of messages.

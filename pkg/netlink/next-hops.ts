@@ -33,7 +33,9 @@ export const multipath: Codec<NextHop[]> = codec(
     for (let at = start; at + nextHopHeader.size <= end; ) {
       const length = u16.get(from, at)
       if (length < nextHopHeader.size || at + length > end) {
-        throw new DecodeError(`next hop at byte ${at - start} says it has ${length} bytes of the ${end - at} left`)
+        throw new DecodeError(
+          `the next hop at byte ${at - start} has length ${length}, but only ${end - at} bytes are left`,
+        )
       }
       const header = nextHopHeader.read(from, at, at + nextHopHeader.size)
       const { gateway } = nextHopAttributes.read(from, at + nextHopHeader.size, at + length)

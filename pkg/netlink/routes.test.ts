@@ -360,7 +360,9 @@ describe("listing", () => {
 
   test("refuses a next hop with a length that cannot be", () => {
     const wrong = hex`02 10 00 00 fe 03 00 01 00000000 0c00 0900 0900 00 00 03000000`
-    expect(() => listRoutes(listing(wrong), AF_INET)).toThrow("next hop at byte 0 says it has 9 bytes of the 8 left")
+    expect(() => listRoutes(listing(wrong), AF_INET)).toThrow(
+      "the next hop at byte 0 has length 9, but only 8 bytes are left",
+    )
   })
 
   test("any payload gives a route or a DecodeError", () => {

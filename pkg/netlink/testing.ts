@@ -117,7 +117,7 @@ export function requestOf(action: (route: NetlinkSocket) => void): Pick<Message,
   const kernel = new ScriptedKernel((request) => [acknowledge(request)])
   action(new NetlinkSocket(NETLINK_ROUTE, 0, kernel))
   const [request, ...more] = kernel.requests
-  if (!request || more.length > 0) throw new Error(`${kernel.requests.length} requests where one was expected`)
+  if (!request || more.length > 0) throw new Error(`expected one request, found ${kernel.requests.length}`)
   const { type, flags, payload } = request
   return { type, flags, payload }
 }

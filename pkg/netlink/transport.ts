@@ -135,7 +135,7 @@ export class KernelTransport implements Transport {
       if (!this.#sender.isKernel) continue
       if (length <= into.length) return into.slice(0, length)
       this.#hasLarge = true
-      throw new DecodeError(`${into.length} of ${length} bytes came`)
+      throw new DecodeError(`received only ${into.length} of ${length} bytes`)
     }
   }
 

@@ -59,8 +59,8 @@ test("the parts of a key begin at multiples of four bytes; one alone is as long 
 })
 
 test("a part of another size than its type's, or one too many, is refused", () => {
-  expect(() => joinParts([port, ipv4], [hex`1f90`])).toThrow("1 values where 2 are expected")
-  expect(() => joinParts([port], [hex`1f`])).toThrow("1 bytes where inet_service has 2")
+  expect(() => joinParts([port, ipv4], [hex`1f90`])).toThrow("expected 2 values, found 1")
+  expect(() => joinParts([port], [hex`1f`])).toThrow("inet_service has 2 bytes, found 1")
 })
 
 // The number of a concatenation has six bits for each part, the first in the highest bits: 12 << 6 | 13.

@@ -91,7 +91,7 @@ export function wordsOf(type: DataType): number {
  * bytes. Throws `RangeError` if a part does not have the size of its type.
  */
 export function joinParts(types: readonly DataType[], parts: readonly Uint8Array[]): Uint8Array {
-  if (parts.length !== types.length) throw new RangeError(`${parts.length} values where ${types.length} are expected`)
+  if (parts.length !== types.length) throw new RangeError(`expected ${types.length} values, found ${parts.length}`)
   const [only] = parts
   if (parts.length === 1 && only?.length === types[0]?.size) return only as Uint8Array
   const whole = new Uint8Array(keyLength(types))
@@ -99,7 +99,7 @@ export function joinParts(types: readonly DataType[], parts: readonly Uint8Array
   let index = 0
   for (const type of types) {
     const part = parts[index++]
-    if (part?.length !== type.size) throw new RangeError(`${part?.length} bytes where ${type.name} has ${type.size}`)
+    if (part?.length !== type.size) throw new RangeError(`${type.name} has ${type.size} bytes, found ${part?.length}`)
     whole.set(part, at)
     at += 4 * wordsOf(type)
   }

@@ -90,14 +90,19 @@ test("two sets of one transaction have two numbers, in each place that mentions 
 describe("what does not fit the set is refused before anything is sent", () => {
   const hosts: NamedSet = { ...containers, value: containers.key }
   test.each([
-    ["a key of the wrong size", containers, { key: [new Uint8Array(16)] }, "16 bytes where ipv4_addr has 4"],
-    ["half a key", networks, { key: [new Uint8Array(4)] }, "1 values where 2 are expected"],
-    ["a value for a set", containers, { key: [new Uint8Array(4)], value: [new Uint8Array(4)] }, "does not go into"],
+    ["a key of the wrong size", containers, { key: [new Uint8Array(16)] }, "ipv4_addr has 4 bytes, found 16"],
+    ["half a key", networks, { key: [new Uint8Array(4)] }, "expected 2 values, found 1"],
+    [
+      "a value for a set",
+      containers,
+      { key: [new Uint8Array(4)], value: [new Uint8Array(4)] },
+      "does not take this value",
+    ],
     [
       "a value of the wrong size",
       hosts,
       { key: [new Uint8Array(4)], value: [new Uint8Array(2)] },
-      "2 bytes where ipv4_addr has 4",
+      "ipv4_addr has 4 bytes, found 2",
     ],
     ["a comment that nft cuts", containers, { key: [new Uint8Array(4)], comment: "x".repeat(128) }, "at most 127"],
   ] as const)("%s", (_, set, element, message) => {

@@ -246,7 +246,7 @@ function encodeElements(
 
 function encodeElement(set: NamedSet, { key, value, verdict, ...element }: Element, isNew: boolean): Uint8Array {
   const hasNoPlace = (value && !set.value) || (verdict && !set.verdicts)
-  if (isNew && hasNoPlace) throw new RangeError(`a value that does not go into "${set.name}"`)
+  if (isNew && hasNoPlace) throw new RangeError(`set "${set.name}" does not take this value`)
   const data = verdict ? verdictData(verdict) : value && { value: joinParts(set.value ?? [], value) }
   return elementAttributes.encode({
     key: { value: joinParts(set.key, key) },

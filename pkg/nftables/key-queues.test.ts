@@ -11,7 +11,7 @@ const [a, b, c] = ["n/a/eth0", "n/b/eth0", "n/c/eth0"].map(element) as [Element,
 
 test("those that stand by are in a set of its own, by key and turn", () => {
   expect(set.standby.name).toBe("ports_standby")
-  expect(set.standby.comment).toBe("of ports, by turns")
+  expect(set.standby.comment).toBe("waiting for ports")
   expect(set.standby.key).toEqual([dataTypes.port, dataTypes.port])
 })
 

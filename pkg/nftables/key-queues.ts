@@ -15,7 +15,7 @@ export interface SharedSet extends NamedSet {
 
 export function sharedSet(set: NamedSet): SharedSet {
   const name = `${set.name}_standby`
-  return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `of ${set.name}, by turns` } }
+  return { ...set, standby: { ...set, name, key: [...set.key, dataTypes.port], comment: `waiting for ${set.name}` } }
 }
 
 /** A key's elements in order. The first is active; it is undefined if another program has removed it. */

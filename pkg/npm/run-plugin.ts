@@ -49,7 +49,7 @@ async function readStdin(): Promise<Uint8Array> {
       await pause(patienceMs, undefined, { signal: silence.signal, ref: false })
     }
     throw new Error(
-      `stdin had neither data nor an end for ${patienceMs / 1000} s: the caller must close it after the configuration`,
+      `stdin had no data and no end of file for ${patienceMs / 1000} s: the caller must close it after the configuration`,
     )
   }
   try {

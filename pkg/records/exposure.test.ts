@@ -93,7 +93,7 @@ test("the error says what is wrong and what to do", () => {
       code: 5,
       message: `Cannot trust "${open}": all users may write to "${open}"`,
       details:
-        "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); files of other users in it are kept: inspect them, or remove the directory",
+        "run chown root and chmod go-w on it, or mount the tmpfs with mode=0755; files of other users in it are kept: inspect them, or remove the directory",
     }),
   )
   expect(() => requireOwn(top)).not.toThrow()

@@ -22,7 +22,7 @@ export function requireOwn(directory: string, inside?: string): void {
   if (exposure === undefined) return
   throw new CniError(Code.Io, `Cannot trust "${directory}": ${exposure}`, {
     details:
-      "chown it to root and chmod go-w (a tmpfs: mount it with mode=0755); files of other users in it are kept: inspect them, or remove the directory",
+      "run chown root and chmod go-w on it, or mount the tmpfs with mode=0755; files of other users in it are kept: inspect them, or remove the directory",
   })
 }
 

@@ -92,7 +92,7 @@ describe("ADD", () => {
     expect(refusalOf(() => add(play(lacking, { add: taken })))).toMatchObject({
       code: 11,
       message: "Cannot light: it is taken",
-      details: "by c2; and before that: Cannot light by nftables: the kernel needs lamps; EPERM",
+      details: "by c2; nftables failed first: Cannot light by nftables: the kernel needs lamps; EPERM",
     })
   })
 })

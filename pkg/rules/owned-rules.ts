@@ -93,7 +93,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     } catch (cause) {
       const error = this.#toCniError(cause, spec, "iptables")
       if (!before) throw error
-      throw new CniError(error.code, error.message, { details: `${error.details ?? ""}; and before that: ${before}` })
+      throw new CniError(error.code, error.message, {
+        details: `${error.details ?? ""}; nftables failed first: ${before}`,
+      })
     }
   }
 

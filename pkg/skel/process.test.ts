@@ -107,7 +107,7 @@ describe("stdin", () => {
     const script = `import { readStdin } from ${JSON.stringify(join(import.meta.dir, "process.ts"))}; readStdin(50)`
     const child = Bun.spawn([process.execPath, "-e", script], { stdin: "pipe", stdout: "ignore", stderr: "pipe" })
     expect(await child.exited).toBe(1)
-    expect(await child.stderr.text()).toContain("stdin had neither data nor an end for 0.05 s")
+    expect(await child.stderr.text()).toContain("stdin had no data and no end of file for 0.05 s")
     child.stdin.end()
   })
 })

@@ -81,7 +81,7 @@ export function readStdin(silenceMs = patienceMs): Uint8Array {
     if (length === buffer.length) buffer = grown(buffer)
     if (!poll(stdin, Poll.In, silenceMs)) {
       throw new Error(
-        `stdin had neither data nor an end for ${silenceMs / 1000} s: the caller must close it after the configuration`,
+        `stdin had no data and no end of file for ${silenceMs / 1000} s: the caller must close it after the configuration`,
       )
     }
     const count = unlessErrno(() => read(stdin, buffer.subarray(length)), "EAGAIN") // a spurious wakeup

@@ -143,7 +143,7 @@ export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { ipam } = common
   const mustServe = verb === "ADD" || verb === "STATUS"
   if (mustServe && read.hairpinMode && read.promiscMode) {
-    throw invalidConfig("promiscMode", "false together with hairpinMode", true)
+    throw invalidConfig("promiscMode", "false when hairpinMode is true", true)
   }
   if (mustServe && read.disableContainerInterface && ipam) {
     throw new CniError(
@@ -175,6 +175,8 @@ function gatewayName(bridge: string, vlan: number): string {
   throw new CniError(
     Code.InvalidNetworkConfig,
     `Cannot use VLAN ${vlan} with a gateway on bridge "${bridge}": the name of its interface would be too long`,
-    { details: `"${name}" has ${length} bytes, and ${IFNAMSIZ - 1} fit: choose a shorter name for the bridge` },
+    {
+      details: `"${name}" has ${length} bytes, but a name has at most ${IFNAMSIZ - 1}: choose a shorter name for the bridge`,
+    },
   )
 }

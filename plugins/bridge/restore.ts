@@ -117,7 +117,7 @@ function restorePort({ host, isDry }: Restoring, bridge: Link | undefined, { one
   const { master } = port.attributes
   if (bridge && master && master !== bridge.index)
     throw new CniError(Code.Internal, `Cannot restore port "${port.name}" of bridge "${bridge.name}"`, {
-      details: `it belongs to "${findLink(host, master as Link["index"])?.name ?? `link number ${master}`}" by now`,
+      details: `it now belongs to "${findLink(host, master as Link["index"])?.name ?? `link number ${master}`}"`,
     })
   const accepts = acceptsRa(port)
   const expected = config.mtu === undefined ? config : { ...config, mtu: undefined }

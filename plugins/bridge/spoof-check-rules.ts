@@ -51,7 +51,7 @@ export const allowed: NamedSet = {
   table,
   name: "allowed",
   key: [dataTypes.ifname, dataTypes.ether],
-  comment: "the source MAC of each",
+  comment: "the source MAC of each port",
 }
 
 /** The only rule. It serves all ports of all bridges in the namespace by looking up the sets. */

@@ -42,7 +42,7 @@ describe("guarding a port", () => {
       "add chain bridge cni_spoofcheck prerouting { type filter hook prerouting priority -300; policy accept; }",
       "flush chain bridge cni_spoofcheck prerouting",
       'add set bridge cni_spoofcheck guarded { type ifname; comment "ports of containers"; }',
-      'add set bridge cni_spoofcheck allowed { type ifname . ether_addr; comment "the source MAC of each"; }',
+      'add set bridge cni_spoofcheck allowed { type ifname . ether_addr; comment "the source MAC of each port"; }',
       'add rule bridge cni_spoofcheck prerouting iifname @guarded iifname . ether saddr != @allowed drop comment "frames from another MAC than the container\'s"',
       'add element bridge cni_spoofcheck allowed { "veth0" . 0a:00:00:00:00:01 comment "net/c1/eth0" }',
       'add element bridge cni_spoofcheck guarded { "veth0" comment "net/c1/eth0" }',

@@ -108,7 +108,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
     const { socket } = this
     const comment = ownerComment(owner)
     if (!isComplete(socket)) {
-      throw missing(comment, printRule(rule), describeDormant(socket, table) ?? "no such rule, or others too")
+      throw missing(comment, printRule(rule), describeDormant(socket, table) ?? "no such rule, or additional ones")
     }
     const found = find(socket, [ifnameValue(port.port), encodeUtf8(comment)])
     expectElement(guarded, found.guarded, guardedElement(port, comment))
@@ -136,7 +136,7 @@ function expectElement(set: NamedSet, found: FoundElements | undefined, element:
   if (elements.some((one) => isSame(one, element))) return
   const expected = `${printElement(set, element)} in set bridge ${table.name} ${set.name}`
   const seen = elements.map((one) => printElement(set, one)).join(", ")
-  throw missing(element.comment ?? "", expected, seen || "nothing of the kind")
+  throw missing(element.comment ?? "", expected, seen || "none")
 }
 
 function missing(owner: string, expected: string, found: string): CniError {
@@ -162,7 +162,7 @@ class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
       rulesOf(upstreamChain).includes(`${ifnameValue(port)} jump ${ofPort.name}`) &&
       rulesOf(ofPort).includes(`jump ${ofMac.name}`) &&
       rulesOf(ofMac).join("; ") === `${mac.encode(address)} return; drop`
-    if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "none, or others")
+    if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "no such rules, or different ones")
   }
 
   /** Removes an owner's rules. Table and base chain stay, as after the Go suite's own DEL. Throws `NetlinkError`. */

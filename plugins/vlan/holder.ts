@@ -84,6 +84,6 @@ function describeHolder({ name, attributes: { alias } }: Link, where: string): s
 function vlanTaken(parent: Link, { vlanId }: VlanConfig, holder: string): CniError {
   return new CniError(Code.Internal, `Cannot use VLAN ${vlanId} of "${parent.name}": it is used by ${holder}`, {
     details:
-      "a master has one interface per VLAN in all namespaces together; for more containers bridge the VLAN, or use macvlan on it",
+      "a master has only one interface per VLAN, in all namespaces together; for more containers, bridge the VLAN, or use macvlan on it",
   })
 }

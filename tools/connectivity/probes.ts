@@ -74,7 +74,7 @@ function toGateway(scene: Scene): Plan | string {
   const run = async (): Promise<Outcome> => {
     const found = await plan.run()
     if (found.outcome === "ok" || a.result.routes.length > 0) return found
-    return { outcome: "skipped", reason: `${found.reason}, and no route of the result uses it` }
+    return { outcome: "skipped", reason: `${found.reason}, and no route of the result uses the gateway` }
   }
   return { ...plan, run }
 }
@@ -123,7 +123,7 @@ function toOutside(scene: Scene): Plan | string {
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)
   if (!isGuess) return judged(`${failure}; the host got no answer either (${ofHost})`)
-  return { outcome: "skipped", reason: `the host has no answer, either (${ofHost})` }
+  return { outcome: "skipped", reason: `the host got no answer either (${ofHost})` }
 }
 
 function toPort({ published, a, b, secret, patience, hostAddress }: Scene, from: Sender, netns: Netns | undefined) {

@@ -28,7 +28,7 @@ export const checkHostArp: Check = (input) =>
     if (!isOff && ignoring.length === 0) return []
     const fault = isOff
       ? "has ARP switched off"
-      : `does not answer ARP requests, because ${ignoring.join(" and ")} is ${NO_ANSWERS}`
+      : `does not answer ARP requests, because ${ignoring.join(" and ")} ${ignoring.length === 1 ? "is" : "are"} ${NO_ANSWERS}`
     const isOfAll = ignoring.some((path) => path.includes("/all/"))
     return [
       {
@@ -40,7 +40,7 @@ export const checkHostArp: Check = (input) =>
         what: `"${link.name}" of the host ${fault}`,
         ofMany: (count) =>
           isOfAll
-            ? `the host does not answer ARP requests of ${count} containers, since net/ipv4/conf/all/arp_ignore is ${NO_ANSWERS}`
+            ? `the host does not answer ARP requests of ${count} containers, because net/ipv4/conf/all/arp_ignore is ${NO_ANSWERS}`
             : `"${link.name}" of the host ${fault}, and ${count} containers have their gateway there`,
         why: "the containers cannot find their gateway once its MAC leaves their neighbor caches",
         remedy: inOneLine([

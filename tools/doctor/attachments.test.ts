@@ -125,7 +125,7 @@ ${AGAIN}`,
     const addresses = ["10.85.0.2/24"]
     expect(missing({ ...cached, addresses })).toEqual([
       `error missing-masquerade (pods)
-no masquerade for "pods/c1/eth0", and its network has "ipMasq": rules were removed from table ip cni_masquerade
+no masquerade for "pods/c1/eth0", but its network sets "ipMasq": rules were removed from table ip cni_masquerade
 its packets leave with a source address that outside hosts cannot reach; a firewall's reload may have flushed the rules
 ${AGAIN}`,
     ])
@@ -204,7 +204,7 @@ test("two containers that live and have one address", () => {
     `error duplicate-address (pods)
 2 containers have the same address, 10.85.0.2: "pods/c1/eth0", "pods/c2/eth0"
 each gets some of the other's packets
-delete "pods/c2/eth0" with the runtime and start it again; check that no second host-local shares the range`,
+delete "pods/c2/eth0" with the runtime and create it again; check that no second host-local shares the range`,
   ])
   expect(found(one, of("c2", ["10.85.0.2/24"], { isAlive: false }))).toEqual([])
   expect(found(one, of("c2", ["10.85.0.2/24"], { network: "lan" }))).toEqual([])

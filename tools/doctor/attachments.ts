@@ -23,7 +23,7 @@ export function about(one: NodeAttachment, input: DoctorInput) {
     network: one.network,
     affected: [affectedBy(one)],
     remedy: cniCommand(input, "reattach", [ownerComment(one)]),
-    note: "this creates the container's interface again, with the same addresses; so does a restart of the container, or with podman network reload --all",
+    note: "this re-creates the container's interface with the same addresses, as a restart of the container does; with podman, so does podman network reload --all",
   }
 }
 
@@ -77,7 +77,7 @@ function missingMasquerade(one: NodeAttachment, input: DoctorInput): Finding[] {
       ...aboutRules(one, input, wanting.type),
       rule: "missing-masquerade",
       cause: `table ${table}`,
-      what: `no masquerade for ${nameOf(one)}, and its network has "ipMasq": ${describeTable(input, table)}`,
+      what: `no masquerade for ${nameOf(one)}, but its network sets "ipMasq": ${describeTable(input, table)}`,
       ofMany: (count) => `${describeTable(input, table)}: no masquerade for ${count} containers`,
       why: "its packets leave with a source address that outside hosts cannot reach; a firewall's reload may have flushed the rules",
       consequenceOf: ["missing-host-end"],
@@ -153,7 +153,7 @@ export const checkDuplicates: Check = ({ attachments }) => {
         what: `${names.join(" and ")} have the same address, ${address}`,
         ofMany: (count) => `${count} containers have the same address, ${address}`,
         why: "each gets some of the other's packets",
-        remedy: `delete ${names.slice(1).join(" and ")} with the runtime and start it again; check that no second host-local shares the range`,
+        remedy: `delete ${names.slice(1).join(" and ")} with the runtime and create ${names.length > 2 ? "them" : "it"} again; check that no second host-local shares the range`,
       },
     ]
   })

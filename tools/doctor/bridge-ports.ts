@@ -79,18 +79,18 @@ const wrongSettings: readonly WrongSetting[] = [
     setting: "bcast_flood",
     isOn: false,
     cutsOff: true,
-    why: "ARP requests of other containers do not reach it: they lose it once its MAC leaves their neighbor caches",
+    why: "ARP requests of other containers do not reach the container: they cannot find it once its MAC leaves their neighbor caches",
   },
   {
     setting: "mcast_flood",
     isOn: false,
     cutsOff: true,
-    why: "neighbor solicitations of other containers do not reach it: they lose its IPv6 address once its MAC leaves their neighbor caches",
+    why: "neighbor solicitations of other containers do not reach the container: they cannot find its IPv6 address once its MAC leaves their neighbor caches",
   },
   {
     setting: "flood",
     isOn: false,
-    why: "packets from other containers to it are dropped once its MAC has left the bridge's forwarding database",
+    why: "packets from other containers to this container are dropped once its MAC has left the bridge's forwarding database",
   },
   { setting: "learning", isOn: false, why: "the bridge sends all frames for the container to all ports" },
 ]

@@ -51,7 +51,7 @@ export const checkBridges: Check = (input) =>
           ofMany: (count) => `bridge "${bridge}" was renamed to "${renamed}", but ${count} containers need it`,
           why: "the next ADD creates a second bridge with the same gateway, and containers on different bridges cannot reach each other",
           remedy: sh`ip link set ${renamed} down; ip link set ${renamed} name ${bridge}; ip link set ${bridge} up`,
-          note: "add routes through the bridge again if an administrator had added them",
+          note: "if an administrator added routes through the bridge, add them again",
         },
       ]
     return [
@@ -94,7 +94,7 @@ function portRemedy(
   if (vlan || (Array.isArray(vlanTrunk) && vlanTrunk.length > 0)) {
     return {
       remedy: cniCommand(input, "reattach", [ownerComment(one)]),
-      note: "this creates the containers' interfaces again, with the same addresses and VLANs",
+      note: "this re-creates the containers' interfaces with the same addresses and VLANs",
     }
   }
   const flags = [

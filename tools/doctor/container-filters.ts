@@ -5,12 +5,12 @@ import { ofOthers, sh } from "./remedy.ts"
 
 /** What a container does with a packet at a hook, for messages: it gets or sends the packet. */
 const WAYS: Readonly<Record<string, string>> = {
-  prerouting: "gets",
-  input: "gets",
-  ingress: "gets",
-  output: "sends",
-  postrouting: "sends",
-  egress: "sends",
+  prerouting: "incoming",
+  input: "incoming",
+  ingress: "incoming",
+  output: "outgoing",
+  postrouting: "outgoing",
+  egress: "outgoing",
 }
 /** The packets that tables of a family filter, for messages. */
 const KINDS: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ export const checkContainerFilters: Check = ({ examined }) =>
     const first = closedInside(inside, one, addresses)
     if (first === undefined) return []
     const { table, name, hook } = first.base
-    const drops = `drops all ${KINDS[table.family]} that it ${WAYS[hook]}`
+    const drops = `drops all ${WAYS[hook]} ${KINDS[table.family]}`
     const isPlain = IDENTIFIER.test(table.name) && IDENTIFIER.test(name)
     const place = isPlain ? `table ${table.family} ${table.name}, chain ${name}` : `a chain at ${hook}`
     const by = first.rule === undefined ? `${place}, by its policy` : `${place}, handle ${first.rule.handle}`
@@ -42,7 +42,7 @@ export const checkContainerFilters: Check = ({ examined }) =>
         cause: `network ${one.network}`,
         affected: [affectedBy(one)],
         what: `the packet filter in ${nameOf(one)} ${drops}: ${by}`,
-        ofMany: (count) => `the packet filters in ${count} containers drop all packets, as in ${place}`,
+        ofMany: (count) => `the packet filters in ${count} containers drop all packets, for example in ${place}`,
         why: "the container cannot send packets, or cannot receive them",
         remedy: ofOthers(
           "the container may be isolated on purpose; if not, allow the packets",

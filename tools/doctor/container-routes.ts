@@ -186,7 +186,7 @@ function wrongNeighbours(examined: Examined, input: DoctorInput): Finding[] {
           ...common,
           rule: "neighbour-wrong",
           severity: "error",
-          what: `${what} has a static neighbor ${ip} with MAC ${neighbour.mac || "none"}, and ${ip} has ${real.join(", ")}`,
+          what: `${what} has a static neighbor ${ip} with MAC ${neighbour.mac || "none"}, but the MAC of ${ip} is ${real.join(" or ")}`,
           ofMany: ofMany(`has a static neighbor ${ip} with a wrong MAC`),
           why: isGateway ? "the container cannot reach other networks" : "the container cannot reach that address",
           remedy: ofOthers(

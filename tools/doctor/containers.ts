@@ -137,7 +137,7 @@ function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Do
       cause: `link ${master?.name ?? parent}`,
       rule: "container-no-carrier",
       severity: "error",
-      what: `${what} has no carrier${master ? `, and "${master.name}" of the host, its master, is up` : ""}`,
+      what: `${what} has no carrier${master ? `, although its master "${master.name}" on the host is up` : ""}`,
       why,
       remedy: "check the cable and the switch; ip -d link shows the state of each interface",
     }
@@ -146,8 +146,8 @@ function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: Do
     cause: `link ${master.name}`,
     rule: "container-no-carrier",
     severity: "error",
-    what: `${what} has no carrier: "${master.name}" of the host, its master, is down`,
-    ofMany: (count) => `"${master.name}" of the host is down, the master of ${count} containers' interfaces`,
+    what: `${what} has no carrier: its master "${master.name}" on the host is down`,
+    ofMany: (count) => `"${master.name}" of the host, the master of interfaces of ${count} containers, is down`,
     why,
     remedy: sh`ip link set ${master.name} up`,
   }
@@ -223,8 +223,8 @@ function withoutArp(examined: Examined, one: ExaminedInterface): Finding[] {
       ...common,
       rule: "container-arp-ignored",
       severity: "error",
-      what: `${what} does not answer ARP requests: ${ignoring.join(" and ")} is ${NO_ANSWERS}`,
-      ofMany: ofMany(`does not answer ARP requests, because arp_ignore is ${NO_ANSWERS},`),
+      what: `${what} does not answer ARP requests: ${ignoring.join(" and ")} ${ignoring.length === 1 ? "is" : "are"} ${NO_ANSWERS}`,
+      ofMany: ofMany(`does not answer ARP requests (arp_ignore is ${NO_ANSWERS})`),
       why: "host and neighbors cannot find the container once its MAC leaves their caches",
       remedy: inContainer(
         inside,

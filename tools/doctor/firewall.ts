@@ -315,7 +315,7 @@ function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
 function hintOf(maker: string | undefined, device: string): string {
   if (maker === "docker") return `: its chain DOCKER-USER is for rules such as "-i ${device} -j ACCEPT"`
   if (maker === "firewalld") return `: "${device}" belongs in a zone that forwards, such as trusted`
-  return maker === "ufw" ? `: "ufw route allow in on ${device}" and "out on ${device}" say so` : ""
+  return maker === "ufw" ? `: run "ufw route allow in on ${device}" and "ufw route allow out on ${device}"` : ""
 }
 
 /** Returns the program that owns the rules of a table, judging by the names of the table's chains. */

@@ -83,7 +83,8 @@ function hostFault({ one }: Examined, address: Address, out: NodeLink, input: Do
         rule: "host-route-closed",
         cause: `route ${closed.dst}`,
         what: `the host drops its packets to ${ip} of ${nameOf(one)}: its route to ${closed.dst} drops packets`,
-        ofMany: (count) => `the host's route to ${closed.dst} drops packets, and is the route to ${count} containers`,
+        ofMany: (count) =>
+          `the host drops its packets to ${count} containers: its route to ${closed.dst} drops packets`,
         why,
         remedy: ofOthers("exclude the container from the route", sh`ip route show ${closed.dst}`),
       },

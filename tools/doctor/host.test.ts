@@ -17,7 +17,7 @@ test("a clock that stands more than a minute before what has been written", () =
     )
   expect(at(61_001)).toEqual([
     `warning clock-behind
-it is 1970-01-01T00:00:01.000Z here, and "pods/c1/eth0" was added at 1970-01-01T00:01:01.001Z
+the clock of this node shows 1970-01-01T00:00:01.000Z, but "pods/c1/eth0" was added at 1970-01-01T00:01:01.001Z
 the clock was wrong then or is wrong now: certificates fail, and ages and times in logs are wrong
 set the clock: timedatectl shows whether NTP sets it, and timedatectl set-ntp true enables NTP`,
   ])

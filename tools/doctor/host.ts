@@ -60,7 +60,7 @@ export const checkClock: Check = ({ attachments, node: { readMs } }) =>
   attachments.flatMap((one): Finding[] => {
     if (one.addedMs === undefined || one.addedMs <= readMs + CLOCK_SLACK_MS) return []
     const added = new Date(one.addedMs).toISOString()
-    const here = `it is ${new Date(readMs).toISOString()} here, and`
+    const here = `the clock of this node shows ${new Date(readMs).toISOString()}, but`
     return [
       {
         rule: "clock-behind",

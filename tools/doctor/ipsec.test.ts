@@ -40,7 +40,7 @@ const ALL = "0.0.0.0/0"
 test("a policy that blocks all packets of containers is reported, and the remedy is words", () => {
   expect(found([policy("fwd", "10.85.0.0/24", ALL)])).toEqual([
     `error ipsec-policy
-the policy "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd" of IPsec matches packets of containers, and blocks them
+the IPsec policy "src 10.85.0.0/24 dst 0.0.0.0/0 dir fwd" matches packets of containers, and blocks them
 the kernel drops the packets after all rules of the packet filter: containers cannot reach the host, or other networks
 exclude packets of containers from the policy, with the program that created it; "ip xfrm policy" shows it`,
   ])

@@ -19,7 +19,7 @@ export const checkIpsec: Check = (input) => {
   return [...byPolicy].map(([text, group]): Finding => {
     const blockers = group.map(({ blocker }) => blocker)
     const why = new Set(blockers.flatMap(({ policy }) => whyBlocked(policy, ipsec) ?? []))
-    const what = `${text} of IPsec matches packets of containers, and ${[...why].join(", ")}`
+    const what = `${text} matches packets of containers, and ${[...why].join(", ")}`
     return {
       rule: "ipsec-policy",
       severity: "error",

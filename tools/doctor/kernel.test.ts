@@ -60,7 +60,7 @@ sysctl -w ${dotted}=1`
     const one = { "net/ipv4/conf/cni0/forwarding": "0", "net/ipv4/conf/veth1/forwarding": "1" }
     expect(found({ ...one, [IPV4]: "1" }, both)).toEqual([
       `error forwarding-off-link
-net/ipv4/conf/cni0/forwarding is 0, and net/ipv4/ip_forward is 1
+net/ipv4/conf/cni0/forwarding is 0, but net/ipv4/ip_forward is 1
 the kernel forwards no packet from these interfaces
 sysctl -w net.ipv4.conf.cni0.forwarding=1`,
     ])
@@ -231,7 +231,7 @@ describe("the kernel's tables of neighbours", () => {
     expect(found(819)).toEqual([])
     expect(found(820)).toEqual([
       `warning neighbours-full
-the kernel's table of IPv6 neighbors has 820 of 1024 entries, including those of its containers
+the kernel's table of IPv6 neighbors has 820 of 1024 entries, including those of containers
 when the table is full, the kernel cannot add neighbors: connections of the host and of containers fail with "No buffer space available", or hang
 sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
     ])
@@ -241,7 +241,7 @@ sysctl -w net.ipv6.neigh.default.gc_thresh3=2048`,
   test("are a fault once they have refused a neighbor, not where the kernel drops what it can do without", () => {
     expect(found(1024)[0]).toStartWith("warning neighbours-full")
     expect(found(1024, 1024, 7)[0]).toStartWith(
-      "error neighbours-full\nthe kernel's table of IPv6 neighbors has 1024 of 1024 entries, including those of its containers, and has rejected 7 since",
+      "error neighbours-full\nthe kernel's table of IPv6 neighbors has 1024 of 1024 entries, including those of containers, and has rejected 7 since",
     )
     expect(found(819, 1024, 7)).toEqual([])
   })

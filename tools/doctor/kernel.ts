@@ -44,8 +44,8 @@ export const checkForwarding: Check = (input) => {
       severity: "error",
       cause: `net/ipv4/conf/*/forwarding${isUplink ? " of uplinks" : ""}`,
       affected: [{ name: `"${link}"` }],
-      what: `net/ipv4/conf/${link}/forwarding is 0, and net/ipv4/ip_forward is 1`,
-      ofMany: (count) => `net/ipv4/ip_forward is 1, and forwarding of ${count} interfaces is 0`,
+      what: `net/ipv4/conf/${link}/forwarding is 0, but net/ipv4/ip_forward is 1`,
+      ofMany: (count) => `net/ipv4/ip_forward is 1, but forwarding of ${count} interfaces is 0`,
       why: isUplink
         ? "the kernel forwards no packet from this uplink: neither answers to containers nor requests to published ports"
         : "the kernel forwards no packet from these interfaces",
@@ -83,9 +83,9 @@ export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
         rule: "router-ignored",
         severity: defaults.length === 0 ? "error" : "warning",
         affected: [{ name: `"${name}"` }],
-        what: `"${name}" has addresses from router advertisements, but now ignores these: its accept_ra is 1, and the host forwards`,
+        what: `"${name}" has addresses from router advertisements, but ignores further ones: its accept_ra is 1, and its forwarding is on`,
         why: `${lost} loses these addresses when they expire`,
-        remedy: `give "${name}" accept_ra 2, also in /etc/sysctl.d: the setting is the host's, and the next advertisement restores the route`,
+        remedy: `set accept_ra of "${name}" to 2, also in /etc/sysctl.d; the next advertisement restores the route`,
       },
     ]
   })
@@ -142,7 +142,7 @@ export const checkConntrack: Check = (input) => {
       what: `${count} of ${most} connections are tracked (${Math.round((100 * count) / most)} %)`,
       why: `${isFull ? "the kernel drops" : "when the table is full, the kernel drops"} new connections of the host and all containers`,
       remedy: setSysctl("net/netfilter/nf_conntrack_max", 2 * most),
-      note: "conntrack -L shows which connections they are",
+      note: "conntrack -L lists the connections",
     },
   ]
 }
@@ -159,7 +159,7 @@ export const checkNeighbourTables: Check = ({ hostTables, examined }) => {
     const name = family === AF_INET ? "ipv4" : "ipv6"
     const path = `net/${name}/neigh/default/gc_thresh3`
     if (most === 0 || entries < NEARLY_FULL * most) return []
-    const counted = `${entries} of ${most} entries, including those of its containers`
+    const counted = `${entries} of ${most} entries, including those of containers`
     return [
       {
         rule: "neighbours-full",

@@ -25,7 +25,7 @@ ip link set ${name} up`
   const two = [attachmentOf({ link: end }), attachmentOf({ containerId: "c2", link: { ...end, name: "veth2" } })]
   expect(printed(checkLinks(inputOf({ attachments: two })))).toEqual([
     `error link-down (pods)
-2 interfaces of the host to containers are down: "pods/c1/eth0", "pods/c2/eth0"
+the host's ends of 2 containers are down: "pods/c1/eth0", "pods/c2/eth0"
 no packet passes it
 for each in veth1 veth2; do ip link set "$each" up; done`,
   ])
@@ -42,7 +42,7 @@ for each in veth1 veth2; do ip link set "$each" up; done`,
         }),
       ),
     )[0],
-  ).toContain('interface "cni0" is down, the bridge of 2 containers: "pods/c1/eth0", "pods/c3/eth0"')
+  ).toContain('interface "cni0", the bridge of 2 containers, is down: "pods/c1/eth0", "pods/c3/eth0"')
   expect(checkLinks(inputOf({ members, links: [bridge], attachments: [attachmentOf({ link: veth })] }))).toEqual([])
 })
 

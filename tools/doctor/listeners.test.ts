@@ -56,7 +56,7 @@ test("a published port at an address that the host does not have", () => {
   expect(found("203.0.113.9:8080/tcp")).toEqual([
     `warning port-address-missing (pods)
 port 203.0.113.9:8080/tcp is forwarded to 10.85.0.2:80 (pods/c1/eth0), but the host does not have 203.0.113.9
-other machines cannot find a host with the address, unless they have a route to it through this host
+other machines find no host with this address, unless they have a route to it through this host
 publish the port at an address of the host, or at all of them: ip -brief address lists them`,
   ])
   expect(found("[2001:db8::9]:8080/tcp")).toHaveLength(1)

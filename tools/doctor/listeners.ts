@@ -57,7 +57,7 @@ export const checkPortAddresses: Check = ({ node }) => {
         severity: "warning" as const,
         network: owner.split("/")[0] ?? "",
         what: `port ${hostPort} is forwarded to ${to} (${owner}), but the host does not have ${text}`,
-        why: "other machines cannot find a host with the address, unless they have a route to it through this host",
+        why: "other machines find no host with this address, unless they have a route to it through this host",
         remedy: "publish the port at an address of the host, or at all of them: ip -brief address lists them",
       },
     ]

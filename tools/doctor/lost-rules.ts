@@ -72,16 +72,16 @@ function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
   const lost = [...(hasQueue ? [] : ["ingressRate"]), ...(hasRedirect ? [] : ["egressRate"])]
   return lost.flatMap((key): Finding[] => {
     if (!(Number(asked[key]) > 0)) return []
-    const limited = key === "ingressRate" ? "gets" : "sends"
+    const way = key === "ingressRate" ? "to" : "from"
     return [
       {
         ...aboutRules(one, input, "bandwidth"),
         severity: "warning",
         rule: "missing-limit",
         cause: `limits of network ${one.network} ${key}`,
-        what: `"${end.name}", the host's end of ${nameOf(one)}, does not limit what the container ${limited}, and its network has "${key}" ${asked[key]}`,
+        what: `"${end.name}", the host's end of ${nameOf(one)}, does not limit traffic ${way} the container, but its network sets "${key}" to ${asked[key]}`,
         ofMany: (count) =>
-          `the host's ends of ${count} containers do not limit what these ${limited.slice(0, -1)}, and their network has "${key}"`,
+          `the host's ends of ${count} containers do not limit traffic ${way} them, but their network sets "${key}"`,
         why: "the container can use the full bandwidth of the host's links",
         consequenceOf: ["tc-filter"],
       },

@@ -49,7 +49,7 @@ export const checkFiles: Check = ({ node: { networks, places, unread } }) => {
             severity: "error",
             what: `no network configuration in "${places.confDir}"`,
             why: 'kubelet reports "NetworkReady=false ... cni plugin not initialized", and starts no pods',
-            remedy: `write one, such as the example of man cni-bridge, to ${places.confDir}/10-pods.conflist; or name the runtime's directory by --conf-dir`,
+            remedy: `write one, such as the example of man cni-bridge, to ${places.confDir}/10-pods.conflist; or name the runtime's directory with --conf-dir`,
           },
         ]
   return [...none, ...broken, ...twice]

@@ -26,8 +26,8 @@ export const checkNodeRanges: Check = (input) =>
               network: network.name,
               affected: affected.map((one) => affectedBy(one)),
               what: `${outside.map(({ address }) => address).join(", ")} ${outside.length === 1 ? "is" : "are"} not in this node's range, ${ranges.map(({ text }) => text).join(" and ")}`,
-              why: "the range belongs to another node, or will: other nodes do not route these addresses to this node",
-              remedy: `delete the pods: their controllers re-create them with addresses of the range: ${cniCommand(input, "ipam", ["ls", network.name]).line} shows the containers`,
+              why: "the addresses belong to the range of another node, or will: other nodes do not route them to this node",
+              remedy: `delete the pods, which ${cniCommand(input, "ipam", ["ls", network.name]).line} lists: their controllers re-create them with addresses of the range`,
             },
           ]
     }),

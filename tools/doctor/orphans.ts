@@ -28,7 +28,7 @@ export const checkLostPaths: Check = ({ attachments }) =>
           `the namespaces of ${count} running containers are no longer at their paths in "${dirname(lostPath)}"`,
         why: "the runtime considers the container deleted: CHECK fails, and the next GC deletes its address and its rules while it runs",
         remedy: sh`mkdir -p ${dirname(lostPath)}; touch ${lostPath}; mount --bind ${netns} ${lostPath}`,
-        note: "on the host, in the mount namespace of the runtime; a service with PrivateMounts sees mounts of its own",
+        note: "run this on the host, in the mount namespace of the runtime; a service with PrivateMounts has its own mounts",
       },
     ]
   })

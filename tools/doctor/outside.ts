@@ -27,9 +27,9 @@ export const checkUplinkAddress: Check = (input) => {
     {
       rule: "uplink-no-address",
       severity: "error",
-      what: `the host has only the IPv4 addresses of its containers' networks, but ${count} masqueraded; no address on ${someOf("interface", names)}`,
+      what: `the host has no IPv4 addresses outside its containers' networks, but ${count} masqueraded; ${someOf("interface", names)} ${names.length === 1 ? "has" : "have"} no address`,
       why: "packets of containers to networks beyond the host's own have no source address and no route: an interface loses its routes with its last address",
-      remedy: `give the uplink its address and the default route again: networkctl reconfigure ${bare[0]?.name}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
+      remedy: `restore the uplink's address and default route: networkctl reconfigure ${bare[0]?.name}, nmcli device reapply, a DHCP client, or ip address add ADDRESS/PREFIX and ip route add default via GATEWAY`,
     },
   ]
 }

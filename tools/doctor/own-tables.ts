@@ -48,7 +48,10 @@ function incompleteTables(input: DoctorInput): Finding[] {
     )
     const empty = (BASE_CHAINS[name] ?? []).filter((chain) => !used.has(chain))
     if (users.length === 0 || empty.length === 0) return []
-    const chains = `${empty.length === 1 ? "chain" : "chains"} ${empty.join(", ")} of table ${table}`
+    const chains =
+      empty.length === 1
+        ? `chain ${empty[0]} of table ${table} has`
+        : `chains ${empty.join(", ")} of table ${table} have`
     const living = users.find(({ cached, isAlive }) => cached !== undefined && isAlive === true)
     return [
       {
@@ -56,8 +59,8 @@ function incompleteTables(input: DoctorInput): Finding[] {
         severity: "error",
         cause: `table ${table}`,
         affected: users.map(affectedBy),
-        what: `${chains} has no rules, but 1 container needs them`,
-        ofMany: (count) => `${chains} has no rules, but ${count} containers need them`,
+        what: `${chains} no rules, but 1 container needs them`,
+        ofMany: (count) => `${chains} no rules, but ${count} containers need them`,
         why: "packets do not reach the table's rules for containers: masquerade and published ports do not work",
         remedy: living
           ? cniCommand(input, "reattach", [ownerComment(living)])

@@ -31,7 +31,7 @@ test("a plugin that another installer has replaced is told, with what it says of
   writeFileSync(join(at.directory, "portmap"), "#!/bin/sh\necho CNI portmap plugin v1.1.1 >&2\n")
   expect(at.found()).toEqual([
     `warning plugin-replaced
-plugin "portmap" in ${at.directory} was replaced since it was installed: it says "CNI portmap plugin v1.1.1"
+plugin "portmap" in ${at.directory} was replaced since it was installed: it now reports "CNI portmap plugin v1.1.1"
 another installer overwrote it: a plugin of another suite or version now attaches containers
 cni install --bin-dir ${at.directory} --adopt`,
   ])

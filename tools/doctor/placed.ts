@@ -26,7 +26,7 @@ function look(directory: string): Verified | undefined {
 
 function replacedBy(input: DoctorInput, directory: string, { name }: Difference): Finding {
   const version = findVersion(join(directory, name))
-  const by = version === undefined ? "" : `: it says "${version}"`
+  const by = version === undefined ? "" : `: it now reports "${version}"`
   return {
     rule: "plugin-replaced",
     severity: "warning",

@@ -37,7 +37,7 @@ export const checkPlugins: Check = (input) => {
     if (!isPluginName(type)) {
       add({
         rule: "plugin-missing",
-        what: `"${type}" is not the name of a plugin: it is not a file's name without a directory`,
+        what: `"${type}" is not the name of a plugin: expected a file name without a directory`,
         remedy: `correct the "type" in the network's configuration: ${sh`cni lint`.line} shows its place`,
       })
       continue

@@ -16,7 +16,7 @@ export const checkReconcileListener: Check = ({ attachments }) => {
 const noListener: Finding = {
   rule: "no-listener",
   severity: "warning",
-  what: "firewalld runs on this host, but no listener of cni reconcile",
+  what: "firewalld runs on this host, but the listener of cni reconcile does not",
   why: "a reload or a restart of firewalld deletes rules of containers, and no program restores them",
   remedy: sh`systemctl enable --now cni-reconcile.service`,
   note: "cni reconcile restores the missing rules once",
@@ -30,7 +30,7 @@ export function lossesLeft({ losses }: Pick<ListenerRecord, "losses">): Finding[
     cause: reason,
     affected: [{ name: what }],
     what: `${what} could not be restored: ${reason}`,
-    ofMany: (count) => `${count} things could not be restored: ${reason}`,
+    ofMany: (count) => `${count} objects could not be restored: ${reason}`,
     why: "the listener of cni reconcile tries again every half minute",
     remedy: "fix the cause; journalctl -u cni-reconcile shows the failures",
   }))

@@ -36,7 +36,7 @@ export const checkContainerRules: Check = ({ examined }) =>
             cause: `rule ${describeRule(rule)} in network ${each.one.network}`,
             affected: [affectedBy(each.one)],
             what: `the rule "${describeRule(rule)}" in ${nameOf(each.one)} matches packets from ${formatIp(ip)}: ${fate}`,
-            ofMany: (count) => `the rule "${describeRule(rule)}" is in ${count} containers: ${fate}`,
+            ofMany: (count) => `the rule "${describeRule(rule)}" in ${count} containers matches their packets: ${fate}`,
             why: "the container cannot reach the destinations of its main table",
             remedy: ofOthers(
               "exclude packets of the container from the rule",
@@ -54,7 +54,7 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
     return {
       rule: "host-main-table",
       severity: "error",
-      what: `no ${which}rule of the host looks up the main table`,
+      what: `the host has no ${which}rule that looks up table main`,
       why: "the host uses none of its routes: it cannot send to containers or other hosts",
       remedy: lookUpMain(family),
     }
@@ -68,8 +68,8 @@ export const checkMainTables: Check = ({ examined, hostTables }) => [
         network: one.network,
         cause: `${which}main table in network ${one.network}`,
         affected: [affectedBy(one)],
-        what: `no ${which}rule in ${nameOf(one)} looks up the main table`,
-        ofMany: (count) => `no ${which}rule in ${count} containers looks up the main table`,
+        what: `${nameOf(one)} has no ${which}rule that looks up table main`,
+        ofMany: (count) => `${count} containers have no ${which}rule that looks up table main`,
         why: "the container uses none of its routes: it cannot send packets",
         remedy: inContainer(inside, [lookUpMain(family)]),
       }

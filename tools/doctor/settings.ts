@@ -27,7 +27,7 @@ export const checkSettings: Check = ({ examined }) =>
           cause: `${path} of network ${one.network}`,
           affected: [affectedBy(one)],
           what: `${path} in ${nameOf(one)} is "${found}", but its network sets "${expected}"`,
-          ofMany: (count) => `${path} is not "${expected}", the value that their network sets, in ${count} containers`,
+          ofMany: (count) => `${path} in ${count} containers is not "${expected}", but their network sets this value`,
           why: "the container's setting differs from its network's configuration; CHECK fails",
           remedy: inContainer(inside, [setSysctl(path, expected)]),
           consequenceOf: ["container-arp-ignored"],

@@ -54,7 +54,7 @@ function finding(network: Network, error: unknown): Finding {
     rule: feature === undefined ? "status" : "kernel-feature",
     severity: "error",
     network: network.name,
-    what: `network "${network.name}" cannot take containers: ${said}`,
+    what: `network "${network.name}" cannot attach containers: ${said}`,
     why:
       feature === undefined
         ? "every ADD would fail for this reason"

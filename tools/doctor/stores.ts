@@ -16,7 +16,7 @@ export const checkStores: Check = ({ node: { stores } }) =>
         cause: dirname(path),
         affected: [{ name: `"${path}"` }],
         what: `"${path}" is ${kind}, but host-local needs ${path === `${directory}/.index` ? "a directory" : "a file"} there`,
-        ofMany: (count) => `${count} names in "${dirname(path)}" do not have the type that host-local needs`,
+        ofMany: (count) => `${count} entries of "${dirname(path)}" do not have the file type that host-local needs`,
         why: "host-local fails or skips it: containers get no address, or the pool loses an address",
         remedy: isDirectory ? sh`mv -T ${path} ${`${path}.old`}` : sh`rm ${path}`,
         note: isDirectory

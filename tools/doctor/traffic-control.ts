@@ -30,7 +30,7 @@ export const checkTrafficFilters: Check = (input) =>
         ofMany: (count) =>
           link.kind === "bridge"
             ? `a tc filter at "${link.name}" (${place}), the bridge of ${count} containers, ${does}`
-            : `a tc filter at each interface of ${count} containers, as at "${link.name}" (${place}), ${does}`,
+            : `a tc filter at each interface of ${count} containers, such as "${link.name}" (${place}), ${does}`,
         why:
           found.place === "ingress"
             ? "it runs before all rules of the packet filter, and no rule shows the packets that it drops"

@@ -82,8 +82,8 @@ export const checkUplinkState: Check = (input) => {
         rule: "uplink-down",
         severity: "error",
         affected: [{ name: `"${first.name}"` }],
-        what: `"${first.name}", by which ${links.every(isCut) ? "" : "some packets of "}the host's ${name} ${links.every(isCut) ? "goes" : "go"}, has no carrier`,
-        why: "packets of containers to networks beyond the host's own are lost, and no packet arrives through it",
+        what: `"${first.name}", ${links.length === 1 ? "the" : "an"} interface of the host's ${name}, has no carrier`,
+        why: "packets of containers to networks beyond the host's own are lost, and no packet arrives through this interface",
         remedy: `check its cable and the other end: ip -d link show ${first.name}`,
       },
     ]
@@ -221,8 +221,8 @@ export const checkDns: Check = (input) =>
           affected: [affectedBy(one)],
           what: `${blame} has no route to ${text}, a DNS server of ${nameOf(one)}`,
           ofMany: (count) => `${blame} has no route to ${text}, a DNS server of ${count} containers`,
-          why: "names do not resolve, or only after seconds",
-          remedy: `set "dns.nameservers" of network "${one.network}" to a reachable server, or add a route to this one`,
+          why: "names resolve only after seconds, or not at all",
+          remedy: `set "dns.nameservers" of network "${one.network}" to a reachable server, or add a route to ${text}`,
           consequenceOf: [
             "container-link-missing",
             "container-link-down",

@@ -22,7 +22,8 @@ export const checkXdp: Check = (input) => {
         cause: link.kind === "bridge" ? `bridge ${name}` : "ends",
         affected: concerned.map(affectedBy),
         what: `an XDP program (id ${xdp.id}) is attached to "${name}"`,
-        ofMany: (count) => `XDP programs are attached to interfaces of ${count} containers, at "${name}" id ${xdp.id}`,
+        ofMany: (count) =>
+          `XDP programs are attached to interfaces of ${count} containers, such as id ${xdp.id} at "${name}"`,
         why: "it processes each incoming packet before all rules, and no rule shows the packets that it drops",
         remedy: ofOthers("it may be intended; if not, detach it", sh`bpftool prog show id ${xdp.id}`),
       },

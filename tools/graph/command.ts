@@ -32,7 +32,7 @@ export const graph: Command = {
   },
   help: `Shows bridges, containers, addresses, published ports, masquerade, routes, the parents of macvlan, ipvlan and vlan, and the kernel's
 packet counters. Pointing at a box shows its configuration. Findings of "cni doctor" are marked at the box that they
-concern, except for STATUS: no plugin is run. Nothing is changed.
+concern, without those of STATUS, because no plugin is run. Nothing is changed.
 
 Examples:
   cni graph --write node.svg

@@ -82,7 +82,7 @@ function checkWithin(ranges: readonly PlacedRange[], findings: Findings): void {
     const other = ranges.slice(0, index).find(({ range }) => overlap(range, placed.range))
     if (other === undefined) continue
     const { line, column } = placeInFile(other.source, other.node.start)
-    const message = `${show(placed.range)} overlaps ${show(other.range)} of line ${line}, column ${column}`
+    const message = `${show(placed.range)} overlaps ${show(other.range)} at line ${line}, column ${column}`
     findings.add(placed.source, placed.node, "range-overlap", message)
   }
 }

@@ -50,9 +50,9 @@ function inNftables({ masquerade, portsBy, firewall }: MigratingPod): string[] {
 function afterApply({ plugins, madeBy }: MigratingPod): string {
   const others = plugins.filter((type) => !isOfSuite(type))
   const notes = [
-    madeBy === "this suite" ? "stays as it is" : "is unchanged; these plugins delete, check and collect it",
+    madeBy === "this suite" ? "stays as it is" : "is unchanged; DEL, CHECK and GC of these plugins handle it",
     ...(plugins.includes("dhcp") ? ["the running dhcp daemon keeps its lease: do not stop it"] : []),
-    ...(others.length > 0 ? [`${others.join(", ")} of another suite goes on`] : []),
+    ...(others.length > 0 ? [`${others.join(", ")} of another suite continues to work`] : []),
   ]
   return notes.join("; ")
 }
@@ -82,9 +82,10 @@ function whyClosed(pod: MigratingPod, other: OtherSuite): string | undefined {
   if (behind.length > 0)
     return `its runtime uses version ${cniVersion}, which the other suite's ${quote(behind)} does not support`
   if (pod.madeBy !== "this suite") return undefined
-  if (pod.plugins.includes("flannel")) return "the other suite's flannel does not find this one's record"
+  if (pod.plugins.includes("flannel"))
+    return "flannel of the other suite does not find the record of this suite's flannel"
   if (inNftables(pod).length === 0) return undefined
-  if (pod.plugins.length === 0) return "it has rules in nf_tables, but no cache in --cache-dir has its configuration"
+  if (pod.plugins.length === 0) return "it has rules in nf_tables, but its configuration is not in --cache-dir"
   const family = pod.addresses.some((address) => address.includes(":")) ? AF_INET6 : AF_INET
   return hasIptables(family) ? undefined : 'its rules cannot move: the program "iptables-restore" is missing'
 }

@@ -19,7 +19,7 @@ export interface Remaining {
 
 const BACKUPS = "/run/cni/tuning"
 const DEVICES = "/run/cni/host-device"
-const WITH_POD = "with this command after the pods are deleted"
+const WITH_POD = "when this command runs after the pods are deleted"
 
 /**
  * Removes objects of this suite that no pod needs: tables without attachments, rules and backups of deleted containers,

@@ -66,8 +66,8 @@ export function policiesOf({ policies, blockedByDefault }: Ipsec, family: number
 }
 
 export function describePolicy({ policy: { src, dst, direction }, isDefault }: FoundPolicy): string {
-  if (isDefault) return `the default policy of direction ${direction}`
-  return `the policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
+  if (isDefault) return `the default IPsec policy of direction ${direction}`
+  return `the IPsec policy "src ${formatCidr(src)} dst ${formatCidr(dst)} dir ${direction}"`
 }
 
 /** Returns the first policy that matches a packet. Skips policies for a single protocol, port or mark. */

@@ -49,7 +49,8 @@ export function passHook(questions: FilterQuestions, hook: string, sent: Packet,
     if (isNat && walk.mapped && walk.perhapsAccepting.length > 0)
       notes.push({ what: `the packet may stay unchanged: ${walk.perhapsAccepting.join("; ")}`, passes: "perhaps" })
     if (decision === "accept") continue
-    const by = walk.decidedBy === undefined ? `policy drop of ${placeOf(base)}` : `dropped by ${walk.decidedBy}`
+    const by =
+      walk.decidedBy === undefined ? `dropped by the policy of ${placeOf(base)}` : `dropped by ${walk.decidedBy}`
     if (decision === "drop")
       return {
         verdict: "drop",

@@ -88,7 +88,7 @@ export function tellNeighbour(
   } else if ((state & (NeighbourState.Permanent | NeighbourState.NoArp)) !== 0)
     way.notJudged("host", `whether the MAC of ${name}, a static entry on "${output}", is right`)
   else if ((entry === undefined && gateway !== undefined) || entry?.state === NUD_INCOMPLETE)
-    way.notJudged("host", `whether ${name} exists: the host has not yet got an answer from it on "${output}"`)
+    way.notJudged("host", `whether ${name} exists: the host has not yet received an answer from it on "${output}"`)
 }
 
 /** The state after a request without an answer; <linux/neighbour.h>. */

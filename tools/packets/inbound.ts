@@ -40,7 +40,7 @@ function fromOutside(trip: Trip, { source, destination, input }: Inbound): Hop[]
   const own = typeof back !== "string" && input === undefined ? back.preferredSource : undefined
   const ip = destination.ip ?? own ?? kernel.addressOn(link.name, source)
   if (!ip) return way.end(`"${link.name}" has no address of the family of ${from}`)
-  way.pass("host", `from ${from} to ${formatPlace(ip, destination.port)}, in by "${link.name}"`)
+  way.pass("host", `from ${from} to ${formatPlace(ip, destination.port)}, received by "${link.name}"`)
   if ((link.flags & IFF_UP) === 0) return way.end(`"${link.name}" is down`)
   if (input === undefined) tellOtherWay(trip, { source, ip, towards: link.name })
   const packet = firstPacket(source, { ...destination, ip }, link.name)

@@ -181,7 +181,7 @@ export function whyBlockedByIpsec(
 ): string | undefined {
   const found = findPolicy(ipsec, { direction, source, destination })
   const why = found && whyBlocked(found.policy, ipsec)
-  return found && why && `${describePolicy(found)} of IPsec matches such packets, and ${why}: the kernel drops it`
+  return found && why && `${describePolicy(found)} matches such packets, and ${why}: the kernel drops it`
 }
 
 export function dropped({ way }: Trip): Hop[] {

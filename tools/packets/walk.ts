@@ -83,7 +83,7 @@ function fromContainer(trip: ContainerTrip, destination: Destination, ttl: numbe
   if (typeof route === "string")
     return way.end(`the container ${describeRefusal(route, destination.ip)} from ${formatIp(source)}`)
   if (isLinkLocal(source) && route.gateway !== undefined && trip.kernel.addressType(destination.ip) !== RTN.local)
-    return way.end(`the container has no address of the family of ${formatIp(destination.ip)} but a link-local one`)
+    return way.end(`the container's only address of the family of ${formatIp(destination.ip)} is link-local`)
   const name = nameOf(inside, route.index) ?? attachment.ifName
   const gateway = route.gateway === undefined ? ", directly" : ` to gateway ${formatIp(route.gateway)}`
   way.pass("container", `from ${formatIp(source)} by "${name}"${gateway}${tableText(route.table)}`)

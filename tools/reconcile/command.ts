@@ -44,14 +44,14 @@ export const reconcile: Command = {
     json: runtimeFlags.json,
     "no-headers": runtimeFlags["no-headers"],
   },
-  help: `Use it after a flush of rules, a restart of another firewall, or the deletion of a bridge: running containers get back what ADD made for
-them on the host. The runtime's cache in --cache-dir, and the caches below it, have the containers and their configurations. Each plugin of
-this suite adds what is missing, for all of them at once. Existing objects are not changed. Objects inside containers are restored only with
+  help: `Use it after a flush of rules, a restart of another firewall, or the deletion of a bridge: it restores the objects on the host that ADD
+created for running containers. It reads the containers and their configurations from the runtime's cache in --cache-dir, and from the
+caches below it. Each plugin of this suite restores its objects for all containers at once. Existing objects are not changed. Objects inside containers are restored only with
 --containers. Attachments of other suites' plugins are listed, but not restored. The command may run at any time, also several times at once.
 
 --listen is for a service: until SIGTERM it is notified of lost rules, bridges and settings by the kernel, and of firewalld's reloads by D-Bus.
 
-Exit code 1: a restore failed, and a message says why; or no configuration and no attachment has the network.
+Exit code 1: a restore failed, and a message says why; or the network has neither a configuration nor an attachment.
 
 Examples:
   cni reconcile --dry-run

@@ -79,7 +79,7 @@ class Listener implements Disposable {
     this.#refusals = reason === undefined ? 0 : this.#refusals + 1
     if (reason === undefined) return
     if (this.#refusals === REFUSALS) throw new Error(`Cannot listen: ${reason}, ${REFUSALS} times in a row`)
-    if (this.#refusals === 1) this.#options.log(`${reason}; everything is checked`)
+    if (this.#refusals === 1) this.#options.log(`${reason}; checking everything`)
     this.#lose("overrun")
   }
 

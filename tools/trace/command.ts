@@ -34,24 +34,24 @@ export const trace: Command = {
   words: ["[NETWORK]", "[CONTAINER]"],
   needsRoot: true,
   flags: {
-    to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; with a port an IPv6 address is in brackets" },
+    to: { type: "string", value: "ADDRESS[:PORT]", help: "destination; an IPv6 address with a port needs brackets" },
     udp: { type: "boolean", help: "UDP instead of TCP" },
     ifname: { type: "string", short: "i", value: "NAME", help: "interface inside the namespace (default eth0)" },
     probe: { type: "boolean", help: "verify: open a TCP connection from the container or the host, and close it" },
     from: {
       type: "string",
       value: "ADDRESS",
-      help: "the packet comes from this address outside, or from the host itself (--from host), not from a container",
+      help: "start at this address outside, or at the host itself (--from host), instead of at a container",
     },
     "to-port": {
       type: "string",
       value: "PORT",
-      help: "with --from: to this port of the host, at the address that the route to --from uses",
+      help: "with --from: to this port of the host, at the source address of the route to --from",
     },
     in: {
       type: "string",
       value: "NAME",
-      help: "with --from: the interface that receives it (default: that of the route to --from)",
+      help: "with --from: the receiving interface (default: the interface of the route to --from)",
     },
     ...nodeFlags,
   },

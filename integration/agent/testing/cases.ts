@@ -169,7 +169,7 @@ export function testCluster(startApi: (lan: HostNamespace, address: string) => P
     one.startAgent("other")
     await waitFor(
       async () =>
-        (await one.status().catch(() => undefined))?.network.fault?.includes('belong to containers of network "pods"'),
+        (await one.status().catch(() => undefined))?.network.fault?.includes('containers of network "pods" use'),
       "the reason",
     )
     expect(await one.rangesFile("pods")).toBeUndefined()

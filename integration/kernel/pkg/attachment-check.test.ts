@@ -47,7 +47,7 @@ test("CHECK names the first difference of the interface, and has the plugin comp
     texts.push(attempt())
     return texts
   })
-  const missing = "Check of routes failed: expected 10.9.0.0/16 dev eth0, found none to it"
+  const missing = "Check of routes failed: expected 10.9.0.0/16 dev eth0, found no route to it"
   expect(refusals).toEqual([
     "nothing",
     'Check of interface "eth0" in "NS" failed: expected a macvlan, found kind "veth"',

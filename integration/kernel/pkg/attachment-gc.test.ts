@@ -146,7 +146,7 @@ test("a chained plugin works in the namespace that the path leads to, unless the
     for (const name of ["end0", "end1"]) kit.deleteLink(host, kit.getLink(host, name))
     return seen
   })
-  const gone = "\"NS\" is now another container's namespace: this one's no longer exists"
+  const gone = '"NS" is now the namespace of another container: that of this container no longer exists'
   const another =
     '4 Cannot use "NS" as CNI_NETNS: its "eth0" belongs to another container; the interface belongs to "lab/c1/eth0", and CNI_CONTAINERID is "c2"'
   expect<unknown[]>(seen).toEqual([

@@ -75,7 +75,7 @@ test("a link that passes traffic is as it is then; one whose other end is down i
     // The state is Down if both ends happen to have the same index.
     expect.stringMatching(/^11 Cannot bring up "NAME" within 2550 ms: its state is (Down|LowerLayerDown)$/),
     6,
-    '11 Cannot bring up "NAME" within 2550 ms: its state is gone',
+    '11 Cannot bring up "NAME" within 2550 ms: it was deleted',
   ])
 })
 

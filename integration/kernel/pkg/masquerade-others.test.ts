@@ -66,7 +66,7 @@ testWith(
         undefined,
         `${missing} a rule for 10.1.0.2 in chain inet cni_plugins_masquerade masq_checks; found none`,
       ],
-      [ours, "return", `${missing} a rule that goes to chain inet cni_plugins_masquerade masq_checks; found none`],
+      [ours, "return", `${missing} a rule that jumps to chain inet cni_plugins_masquerade masq_checks; found none`],
     ]
     for (const [rules, way, says] of cases) {
       await host.exec("nft", ["-f", "-"], { input: `flush ruleset; ${table(rules, way)}` })

@@ -87,7 +87,7 @@ const featureRows: readonly Omit<Row, "backend">[] = [
     finds: "a port mapping",
     does: "map ports",
     serves: "map ports",
-    needs: "the kernel needs nf_tables with NAT, the expression fib and conntrack labels",
+    needs: "the kernel needs nf_tables with NAT, the fib expression, and conntrack labels",
   },
   {
     name: "firewall rules",
@@ -230,7 +230,7 @@ for (const { name, table, does, serves, needs, key, without } of featureRows as 
         code: 999,
         message: without ?? expect.stringContaining(programs("iptables-legacy")),
       })
-      expect((neither as { details: string }).details).toEndWith(`; and before that: ${why.message}; ${remedy}`)
+      expect((neither as { details: string }).details).toEndWith(`; nftables failed first: ${why.message}; ${remedy}`)
       expect(unusable).toEqual({
         code: 50,
         message: `Cannot ${serves} by nftables or iptables`,

@@ -36,7 +36,8 @@ export function noLeaseReason(subject: Subject, clients: readonly ClientState[],
   const { link, namespace, config } = subject
   const seconds = patienceMsOf(config, options) / 1000
   const where = `"${link.name}" (${link.mac}) in "${namespace.path}"`
-  const seen = clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none: check the parent's switch port"
+  const seen =
+    clients.flatMap((client) => client.seen ?? []).at(-1) ?? "none; check the switch port of the parent interface"
   return `no more tries: no ${missingOf(clients)} in ${seconds} s on ${where}; last packet seen: ${seen}`
 }
 

@@ -87,9 +87,9 @@ export class Service {
     if (!this.#isAbout(holder, this.#pathOf(call))) {
       const { namespace, link } = holder.subject
       const isMoved = !namespaceLives({ ...namespace, path: this.#pathOf(call) })
-      const what = `the lease of ${keyOf(owner)} belongs to another interface than "${call.ifName}" in "${call.netns}"`
+      const what = `the lease of ${keyOf(owner)} does not belong to "${call.ifName}" in "${call.netns}"`
       throw new Refusal(
-        `${what}: ${isMoved ? "the path is now another namespace" : `link ${link.index}, "${link.name}", was deleted`}`,
+        `${what}: ${isMoved ? "the path now names another namespace" : `link ${link.index}, "${link.name}", was deleted`}`,
       )
     }
     const held = holder.clients.leases.map(({ address }) => address)

@@ -105,7 +105,7 @@ describe("a client without a lease", () => {
     client.frame(answer4(client.state, offer, "10.1.2.50", { 1: "" }))
     expect(client.state).toMatchObject({
       phase: "selecting",
-      seen: "OFFER of 10.1.2.50 from 10.1.2.1, which is ignored: no subnet mask (option 1)",
+      seen: "OFFER of 10.1.2.50 from 10.1.2.1 (ignored: no subnet mask (option 1))",
     })
   })
 

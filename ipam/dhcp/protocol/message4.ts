@@ -166,6 +166,6 @@ export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Momen
   const before = phase === "requesting" ? offer : lease
   const given = leaseOf(message, { serverMac: packet.from.mac, moment, asked: state.config.request, before })
   const seen = `${phase === "selecting" ? "OFFER" : "ACK"} of ${message.yourAddress}${from}`
-  if (typeof given === "string") return { kind: "ignored", seen: `${seen}, which is ignored: ${given}` }
+  if (typeof given === "string") return { kind: "ignored", seen: `${seen} (ignored: ${given})` }
   return { kind: phase === "selecting" ? "offer" : "ack", lease: given, seen }
 }

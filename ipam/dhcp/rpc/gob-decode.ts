@@ -49,7 +49,7 @@ export class GobDecoder {
     const header = new Reader(this.#bytes)
     if (!header.hasUnsigned) return undefined
     const length = header.unsigned()
-    if (length > MESSAGE_MAX) throw new GobError(`a message of ${length} bytes: expected ${MESSAGE_MAX} at most`)
+    if (length > MESSAGE_MAX) throw new GobError(`a message has ${length} bytes: at most ${MESSAGE_MAX} are allowed`)
     const end = header.at + length
     if (end > this.#bytes.length) return undefined
     const message = this.#bytes.slice(header.at, end)
@@ -58,7 +58,7 @@ export class GobDecoder {
   }
 
   #readValue(reader: Reader, type: GobType, depth: number): GobValue {
-    if (depth > DEPTH_MAX) throw new GobError(`a value nested deeper than ${DEPTH_MAX}`)
+    if (depth > DEPTH_MAX) throw new GobError(`a value is nested more than ${DEPTH_MAX} levels deep`)
     if ("fields" in type) return this.#readStruct(reader, type, depth)
     if ("element" in type) return this.#readList(reader, type, depth)
     switch (type.id) {
@@ -80,7 +80,7 @@ export class GobDecoder {
 
   #readList(reader: Reader, { element }: Slice, depth: number): GobValue[] {
     const count = reader.unsigned()
-    if (count > reader.left) throw new GobError(`a list of ${count} in ${reader.left} bytes`)
+    if (count > reader.left) throw new GobError(`a list has ${count} elements, but only ${reader.left} bytes are left`)
     const list: GobValue[] = []
     while (list.length < count) list.push(this.#readValue(reader, element, depth + 1))
     return list
@@ -91,7 +91,7 @@ export class GobDecoder {
     for (let at = -1, step = reader.unsigned(); step !== 0; step = reader.unsigned()) {
       at += step
       const field = fields[at]
-      if (!field) throw new GobError(`field ${at} of a struct of ${fields.length}`)
+      if (!field) throw new GobError(`a struct with ${fields.length} fields has a value for field ${at}`)
       value[field.name] = this.#readValue(reader, field.type, depth + 1)
     }
     return value
@@ -101,7 +101,7 @@ export class GobDecoder {
 /** Returns the type that a value of `wireType` defines. */
 function definedBy({ SliceT, StructT }: GobObject): Struct | Slice {
   if (isGobObject(SliceT)) return { name: "", element: { id: Number(SliceT.Elem ?? 0) } }
-  if (!isGobObject(StructT)) throw new GobError("a definition of neither a list nor a struct")
+  if (!isGobObject(StructT)) throw new GobError("a type definition is neither a list nor a struct")
   const fields = Array.isArray(StructT.Field) ? StructT.Field.filter(isGobObject) : []
   return {
     name: "",
@@ -132,10 +132,10 @@ class Reader {
     const first = this.#byte()
     if (first < 0x80) return first
     const length = 256 - first
-    if (length > 8) throw new GobError(`a number of ${length} bytes`)
+    if (length > 8) throw new GobError(`a number has ${length} bytes`)
     let value = 0
     for (let at = 0; at < length; at++) value = value * 256 + this.#byte()
-    if (!Number.isSafeInteger(value)) throw new GobError("a number of more than 53 bits")
+    if (!Number.isSafeInteger(value)) throw new GobError("a number has more than 53 bits")
     return value
   }
 
@@ -146,14 +146,14 @@ class Reader {
 
   bytes(): Uint8Array {
     const length = this.unsigned()
-    if (length > this.left) throw new GobError(`${length} bytes where ${this.left} are left`)
+    if (length > this.left) throw new GobError(`a value has ${length} bytes, but only ${this.left} are left`)
     this.at += length
     return this.#bytes.subarray(this.at - length, this.at)
   }
 
   #byte(): number {
     const byte = this.#bytes[this.at++]
-    if (byte === undefined) throw new GobError("a message that ends too early")
+    if (byte === undefined) throw new GobError("a message ends too early")
     return byte
   }
 }

@@ -174,18 +174,18 @@ function encodeNetwork(cidr: string): GobObject {
 function decodeIp(bytes: GobValue | undefined): string | undefined {
   if (bytes === undefined) return undefined
   if (bytes instanceof Uint8Array && (bytes.length === 4 || bytes.length === 16)) return formatIp(unmapped(bytes))
-  throw new GobError("an address of neither 4 nor 16 bytes")
+  throw new GobError("an address has neither 4 nor 16 bytes")
 }
 
 function decodeNetwork(value: GobValue | undefined): string {
   const { IP, Mask } = isGobObject(value) ? value : {}
   if (!(IP instanceof Uint8Array && (IP.length === 4 || IP.length === 16)))
-    throw new GobError("a network without an address")
+    throw new GobError("a network has no address")
   const ip = unmapped(IP)
   const mask = Mask instanceof Uint8Array ? Mask : new Uint8Array() // Go omits an empty mask
   const bits = [...mask.subarray(mask.length - ip.length)].map((byte) => byte.toString(2).padStart(8, "0")).join("")
   const prefix = bits.indexOf("0") === -1 ? bits.length : bits.indexOf("0")
-  if (bits.includes("1", prefix)) throw new GobError("a network with a non-contiguous mask")
+  if (bits.includes("1", prefix)) throw new GobError("the mask of a network is not contiguous")
   return formatCidr({ ip, prefix })
 }
 

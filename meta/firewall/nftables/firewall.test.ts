@@ -113,9 +113,9 @@ describe("adding to a complete table", () => {
     expect(addFirewall(kernel.socket, specOf(2))).toBe(true)
     expect(kernel.sent).toEqual([
       [
-        'add set inet cni_firewall containers_standby { type ipv4_addr . inet_service; comment "of containers, by turns"; }',
+        'add set inet cni_firewall containers_standby { type ipv4_addr . inet_service; comment "waiting for containers"; }',
         'create element inet cni_firewall containers_standby { 10.1.0.2 . 1 comment "net1/c2/eth0" }',
-        'add set inet cni_firewall containers6_standby { type ipv6_addr . inet_service; comment "of containers6, by turns"; }',
+        'add set inet cni_firewall containers6_standby { type ipv6_addr . inet_service; comment "waiting for containers6"; }',
         'create element inet cni_firewall containers6_standby { fd00:1::2 . 1 comment "net1/c2/eth0" }',
       ],
     ])
@@ -133,10 +133,10 @@ describe("adding to a complete table", () => {
       "delete element inet cni_firewall containers6 { fd00:1::2, fd00:1::9 }",
       "delete element inet cni_firewall containers6_standby { fd00:1::2 . 1 }",
       'create element inet cni_firewall containers { 10.1.0.2 comment "net9/c2/eth0" }',
-      'add set inet cni_firewall containers_standby { type ipv4_addr . inet_service; comment "of containers, by turns"; }',
+      'add set inet cni_firewall containers_standby { type ipv4_addr . inet_service; comment "waiting for containers"; }',
       'create element inet cni_firewall containers_standby { 10.1.0.2 . 1 comment "net1/c2/eth0" }',
       'create element inet cni_firewall containers6 { fd00:1::2 comment "net9/c2/eth0" }',
-      'add set inet cni_firewall containers6_standby { type ipv6_addr . inet_service; comment "of containers6, by turns"; }',
+      'add set inet cni_firewall containers6_standby { type ipv6_addr . inet_service; comment "waiting for containers6"; }',
       'create element inet cni_firewall containers6_standby { fd00:1::2 . 1 comment "net1/c2/eth0" }',
     ])
   })
@@ -162,7 +162,7 @@ describe("adding to a complete table", () => {
     expect(addFirewall(whole.socket, specOf(2, "isolated"))).toBe(true)
     expect(whole.sent.flat().slice(3, 5)).toEqual([
       'add table bridge cni_firewall { comment "CNI: elements are commented as in inet"; }',
-      'add set bridge cni_firewall isolated { type ifname; comment "ports apart from one another"; }',
+      'add set bridge cni_firewall isolated { type ifname; comment "ports isolated from one another"; }',
     ])
   })
 })

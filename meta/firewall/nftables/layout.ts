@@ -49,7 +49,7 @@ export function isOwnChain(name: string): boolean {
 }
 
 const containersOf = (name: string, type: DataType) =>
-  sharedSet({ table, name, key: [type], comment: "what may be forwarded" })
+  sharedSet({ table, name, key: [type], comment: "addresses that may be forwarded" })
 
 /** The accepted addresses by family: their outgoing packets, the replies, and packets to published ports. */
 export const containers = {
@@ -69,9 +69,9 @@ export const within: NamedSet = {
 }
 
 /** The bridges with a policy: a packet from one of them to another is dropped. */
-export const policed: NamedSet = { table, name: "policed", key: [ifname], comment: "bridges apart from one another" }
+export const policed: NamedSet = { table, name: "policed", key: [ifname], comment: "bridges isolated from one another" }
 
-const askedFor = (name: string): NamedSet => ({ table, name, key: [ifname, ifname], comment: "asked for by ports" })
+const askedFor = (name: string): NamedSet => ({ table, name, key: [ifname, ifname], comment: "requested by ports" })
 
 /** The policy requests, by policy. The key is a bridge and the container's port on it. */
 export const asked = { "same-bridge": askedFor("same_bridge"), isolated: askedFor("isolated") } as const
@@ -156,7 +156,7 @@ export const isolatedPorts: NamedSet = {
   table: portsTable,
   name: "isolated",
   key: [ifname],
-  comment: "ports apart from one another",
+  comment: "ports isolated from one another",
 }
 export const portsRule: Rule = {
   chain: portsChain,

@@ -137,6 +137,6 @@ function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: un
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")
   if (conditions[AF_INET6].length > 0) keys.push("conditionsV6")
   if (!isCniError(error) || keys.length === 0) return error
-  const named = `the rules have what ${keys.map((key) => `"${key}"`).join(" and ")} says`
+  const named = `the rules contain the text of ${keys.map((key) => `"${key}"`).join(" and ")}`
   return new CniError(error.code, error.message, { details: [error.details, named].filter(Boolean).join("; ") })
 }

@@ -111,12 +111,12 @@ test("CHECK names the rule that is missing, and what is like it in its chain", (
   expect(dnat).toStartWith(
     'Cannot find a port mapping of tnet/cid1/eth0 by iptables: expected rule "CNI-DN-f67e00a966f2d1b8b0671 -p tcp',
   )
-  expect(dnat).toEndWith("; found none of the kind")
+  expect(dnat).toEndWith("; found no similar rule")
   const jumps = { ...table, rules: [...table.rules.filter((rule) => !rules.jumps.includes(rule)), ...other.jumps] }
   for (const hasConditions of [false, true]) {
     const jump = findMissing(rules, jumps, hasConditions)?.message ?? ""
     expect(jump).toContain('expected rule "CNI-HOSTPORT-DNAT')
-    expect(jump).toEndWith("; found none of the kind")
+    expect(jump).toEndWith("; found no similar rule")
   }
   const marked =
     findMissing(rules, { ...table, rules: [...without("8080").rules, ...rules.jumps] }, false)?.message ?? ""

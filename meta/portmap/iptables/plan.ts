@@ -224,6 +224,6 @@ export function findMissing(
     jumps.find((jump) => !rules.some((rule) => isAlike(rule, jump)))
   if (!missing) return undefined
   const similar = rules.filter((rule) => rule.chain === missing.chain && targetOf(rule) === targetOf(missing))
-  const found = similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "none of the kind"
+  const found = similar.map((rule) => `"${printRule(rule)}"`).join(", ") || "no similar rule"
   return missingRules(`a port mapping of ${owner} by iptables`, `rule "${printRule(missing)}"`, found)
 }
