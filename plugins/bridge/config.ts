@@ -56,7 +56,8 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["forceAddress"],
     default: "false",
-    meaning: "replaces an address of the bridge if its network overlaps that of the gateway; by default this is an error",
+    meaning:
+      "replaces an address of the bridge if its network overlaps that of the gateway; by default this is an error",
   },
   { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },
   {
