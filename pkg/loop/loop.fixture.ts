@@ -41,10 +41,10 @@ export const loopCases: readonly LoopCase[] = [
         await sleep(ms)
         events.push(ms)
       }
-      await Promise.all([wait(60), wait(15), wait(0), wait(30)])
+      await Promise.all([wait(500), wait(150), wait(0), wait(300)])
       return events
     },
-    [0, 15, 30, 60],
+    [0, 150, 300, 500],
   ],
   [
     "a wait ends when it is told to stop, at once when that was before",
