@@ -30,7 +30,7 @@ export const dhcpFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const dhcpKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`daemonSocketPath`",
@@ -122,14 +122,14 @@ const optionNames: Readonly<Record<string, number>> = {
   "vendor-class-identifier": 60,
 }
 const USER_CLASS = 77
-/** The code of the client identifier. A configuration may set it, and the client sends it in every message. */
+/** The code of the client identifier, which the client sends in every message. A configuration may set another one. */
 export const CLIENT_IDENTIFIER = 61
 
 /** The options that upstream's plugin requests by default. */
 const upstreamRequests = [3, 1]
 /**
- * Further options that this plugin requests: name servers, domain, MTU, time servers, search list (RFC 2132, 3397).
- * Classless routes come first (RFC 3442).
+ * Further options that this plugin requests: name servers, domain, MTU, time servers, search list (RFC 2132, 3397). The
+ * code for classless routes precedes them in the request (RFC 3442).
  */
 const ourRequests = [6, 15, 26, 42, 119]
 const CLASSLESS_ROUTES = 121
@@ -140,7 +140,7 @@ export type DhcpConfig = ReturnType<typeof parseDhcpConfig>
 
 /**
  * Reads the configuration and `CNI_ARGS`. Throws code 7 with the key. With `lenient`, for DEL and GC, an invalid value
- * counts as absent. Ignores text in `CNI_ARGS` that is not a pair, like upstream.
+ * counts as absent instead. Ignores text in `CNI_ARGS` that is not a pair, like upstream.
  */
 export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) {
   const ipam = attempt(
@@ -158,9 +158,12 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     /** The DHCPv4 options to send: codes, and bytes as hexadecimal digits. */
     provide,
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
-    /** The metric of all routes in the result. 0 leaves the metrics unchanged. */
+    /** The metric of all routes in the result; 0 to leave the servers' metrics unchanged. */
     priority: ipam.priority,
-    /** Whether to use the answer's name servers, domains and MTU. If false, uses the options that upstream uses. */
+    /**
+     * Whether the result has the server's name servers, domains and MTU. If false, it has only the options that
+     * upstream uses.
+     */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
     /** Whether to probe for an address by ARP before use. */
@@ -191,8 +194,8 @@ function attempt<T>(lenient: boolean, otherwise: () => T, read: () => T): T {
 }
 
 /**
- * Returns the client identifier of an attachment in hexadecimal, with its type byte. It equals upstream's, so that a
- * container keeps its address when a node switches suites.
+ * Returns the client identifier of an attachment in hexadecimal, with its type byte. It equals upstream's, so a
+ * container keeps its address if the node changes from one suite to the other.
  */
 export function clientIdOf(key: string): string {
   return `00${toHex(encodeUtf8(key).subarray(0, CLIENT_ID_BYTES_MAX))}`

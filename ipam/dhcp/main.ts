@@ -18,12 +18,12 @@ export { DEFAULT_STATE } from "./daemon/options.ts"
 
 /** The timeout for an answer without a DHCP server. */
 const PATIENCE_MS = 30_000
-/** The default timeout of a lease. It is longer than the timeouts of the daemons of both suites. */
+/** The default timeout for acquiring a lease. It is longer than the timeouts of both suites' daemons. */
 const LEASE_PATIENCE_MS = 300_000
 
 /**
- * The dhcp plugin, which gets addresses from the DHCP servers of the container's network. A daemon on the host keeps
- * the leases, and this plugin calls the daemon.
+ * The dhcp plugin, which gets addresses from the DHCP servers of the container's network. It calls a daemon on the
+ * host, which acquires and renews the leases.
  */
 export const dhcp = definePlugin<DhcpConfig>({
   name: "dhcp",
@@ -83,7 +83,7 @@ function collectGarbage(call: Call, config: DhcpConfig): void {
 }
 
 /**
- * Calls the daemon to release leases. Without a daemon, releases them in this process, with the daemon's journal,
+ * Calls the daemon to release leases. If no daemon runs, releases them in this process, with the daemon's journal,
  * because the end of a container must not wait for a daemon.
  */
 function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act: (service: Service) => void): void {
@@ -95,7 +95,10 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
   }
 }
 
-/** Calls `act` with the service on the daemon's journal. Returns false without one. Throws code 11 if it is locked. */
+/**
+ * Calls `act` with the service on the daemon's journal. Returns false without a journal. Throws code 11 if it is
+ * locked.
+ */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
   const { journal } = env

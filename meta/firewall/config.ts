@@ -39,7 +39,7 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],
@@ -67,7 +67,7 @@ export const firewallKeyDocs: readonly KeyDoc[] = [
 
 export type FirewallConfig = ReturnType<typeof parseFirewallConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseFirewallConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(firewallFields, raw, isCleanup(verb))
   const iptablesAdminChainName = read.iptablesAdminChainName || "CNI-ADMIN"

@@ -21,7 +21,7 @@ const path = {
 /** The keys of the plugin's configuration, without those for the delegate. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
   { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file with the node's subnet" },
   {
@@ -47,7 +47,7 @@ const delegateKeys = ["type", "name", "ipam", "ipMasq", "mtu", "isGateway"]
 
 export type FlannelConfig = ReturnType<typeof parseFlannelConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseFlannelConfig({ name, ipam = {}, runtimeConfig }: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const { subnetFile, dataDir } = parseConfig(flannelFields, raw, lenient)

@@ -73,7 +73,7 @@ export const portmapFields = {
   ...runtimeFields,
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const portmapKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`runtimeConfig.portMappings[]`",
@@ -106,7 +106,7 @@ export const portmapKeyDocs: readonly KeyDoc[] = [
 
 export type PortmapConfig = ReturnType<typeof parsePortmapConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(portmapFields, raw, lenient)

@@ -8,7 +8,7 @@ export const sbrFields = {
   addSourceHints: off,
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const sbrKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["gateways"],
@@ -30,7 +30,7 @@ export const sbrKeyDocs: readonly KeyDoc[] = [
 
 export type SbrConfig = ReturnType<typeof parseSbrConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { gateways = [], ...read } = parseConfig(sbrFields, raw, isCleanup(verb))
   return {

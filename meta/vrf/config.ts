@@ -9,7 +9,7 @@ export const vrfFields = {
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vrfname"],
@@ -25,7 +25,7 @@ export const vrfKeyDocs: readonly KeyDoc[] = [
 
 export type VrfConfig = ReturnType<typeof parseVrfConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
   if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)

@@ -33,7 +33,7 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],
@@ -71,7 +71,7 @@ export type Selector =
 
 export type HostDeviceConfig = ReturnType<typeof parseHostDeviceConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
   const read = parseConfig(hostDeviceFields, raw, lenient)

@@ -30,7 +30,7 @@ export const ipvlanFields = {
   dns,
 } as const satisfies Fields
 
-/** The documentation of the keys. The table on the page, the schema and the manual page are made from it. */
+/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
 export const ipvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -78,7 +78,7 @@ export const ipvlanKeyDocs: readonly KeyDoc[] = [
 
 export type IpvlanConfig = ReturnType<typeof parseIpvlanConfig>
 
-/** Parses the configuration. DEL and GC treat an invalid value as absent. Throws code 7 that names the key. */
+/** Parses the configuration. For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key. */
 export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(ipvlanFields, raw, isCleanup(verb))
   return {

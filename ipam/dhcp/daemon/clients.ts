@@ -3,8 +3,8 @@ import type { ClientConfig, ClientEvent, ClientState, Lease, Moment, Step } from
 import { earliest } from "./deadlines.ts"
 
 /**
- * The clients of one attachment: index 0 for DHCPv4, 1 for DHCPv6. Idle clients keep their states as text, which needs
- * a tenth of the memory of objects. A host may have thousands of leases.
+ * The clients of one attachment: index 0 for DHCPv4, 1 for DHCPv6. Because a host may have thousands of leases, the
+ * states of idle clients are stored as text, which needs a tenth of the memory.
  */
 export class Clients {
   #live: ClientState[] | undefined
@@ -59,8 +59,8 @@ export class Clients {
   }
 
   /**
-   * Returns the clients whose deadline has passed, each with the event for it. If the deadline passed before a restart
-   * of the daemon, the event makes the client ask the server whether the lease is still valid.
+   * Returns the clients whose deadline has passed, each with the event to pass to it. If the deadline passed while no
+   * daemon ran, the event makes the client ask the server whether the lease is still valid.
    */
   takeDue(now: number): (readonly [at: number, event: ClientEvent])[] {
     const due = [...this.states.entries()].filter(([, { deadline = Infinity }]) => deadline <= now)
@@ -73,7 +73,7 @@ export class Clients {
     if (state) this.#set(at, { ...state, config: { ...state.config, ...addresses } })
   }
 
-  /** Passes an event to a client. Returns the step with the previous state; undefined if there is no such client. */
+  /** Passes an event to a client. Returns the step and the previous state; undefined if there is no such client. */
   advance(at: number, event: ClientEvent, moment: Moment): (Step & { readonly before: ClientState }) | undefined {
     const before = this.states[at]
     if (!before) return undefined
@@ -89,7 +89,7 @@ export class Clients {
     this.#live[at] = state
   }
 
-  /** Stores the states as text until the next event. From now on no client waits for frames. */
+  /** Stores the states as text until the next event. No client waits for frames until then. */
   park(): void {
     this.#listening.clear()
     if (this.#live) this.#parked = { text: JSON.stringify(this.#live), due: this.due }

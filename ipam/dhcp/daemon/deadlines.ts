@@ -1,4 +1,4 @@
-/** A min-heap of deadlines. An item added several times, with different deadlines, is returned once for each. */
+/** A min-heap of deadlines. An item that was added with several deadlines is returned once for each of them. */
 export class Deadlines<T> {
   readonly #entries: { readonly at: number; readonly item: T }[] = []
 

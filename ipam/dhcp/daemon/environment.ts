@@ -4,7 +4,7 @@ import { Journal, type Place, readBootId } from "./journal.ts"
 import { KernelLink } from "./link.ts"
 import type { DaemonOptions } from "./options.ts"
 
-/** A container's link, as a holder uses it. The first use opens it. Until it is closed it keeps the namespace alive. */
+/** A container's link, as a holder uses it. The first use opens the link; an open link keeps its namespace alive. */
 export type ContainerLink = { readonly [K in keyof KernelLink]: KernelLink[K] }
 
 export interface Links {
@@ -27,7 +27,10 @@ export interface Waiter {
   refuse(reason: string): void
 }
 
-/** The clock, random numbers, links and journal for leases. A daemon or a plugin without a daemon has one. */
+/**
+ * The clock, random numbers, links and journal for leases. A daemon has one environment, and so has a plugin that
+ * releases leases without a daemon.
+ */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal

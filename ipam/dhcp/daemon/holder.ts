@@ -8,7 +8,7 @@ import { deletedError, keyOf, type LeaseRecord, type Subject } from "./journal.t
 import { client6ConfigOf, clientConfigOf, patienceMsOf } from "./options.ts"
 import { noLeaseReason, resultOf } from "./result.ts"
 
-/** The timeout for frames to pass on a link that is up. After it, DISCOVER is sent in any case. */
+/** The timeout for a link that is up to pass frames. DISCOVER is sent after this time in any case. */
 const CARRIER_MS = 5_000
 /** The maximum of frames that a holder reads before the daemon serves other holders. */
 const FRAMES_MAX = 64
@@ -16,10 +16,10 @@ type Acquired = Pick<LeaseRecord, "progress" | "clients">
 const START = { kind: "start" } as const
 
 /**
- * An attachment that acquires or has leases: with a DHCPv4 client, and with a DHCPv6 client if configured.
- * `protocol/client.ts` describes their states. A holder passes frames and passed deadlines to the clients, carries out
- * their steps on the link, writes its record, and answers waiting calls. Its record is "acquiring" until ADD is
- * answered, then "held", and "releasing" after DEL.
+ * An attachment that acquires or has leases, with a DHCPv4 client, and a DHCPv6 client if configured. A holder passes
+ * frames and passed deadlines to the clients, carries out their steps on the link, writes the record, and answers
+ * waiting calls. The progress in the record is "acquiring" until ADD is answered, then "held", and "releasing" after
+ * DEL.
  */
 export class Holder {
   readonly key: string
@@ -31,7 +31,7 @@ export class Holder {
   #progress: LeaseRecord["progress"]
   #giveUpAt: number | undefined
   #hasReportedLoss = false
-  /** The time at which clients start even if frames do not pass. Undefined once all clients have started. */
+  /** The time at which clients start even if the link passes no frames; undefined once all clients have started. */
   #startBy: number | undefined
 
   private constructor(subject: Subject, env: Environment, link: ContainerLink, { progress, clients }: Acquired) {
@@ -85,7 +85,10 @@ export class Holder {
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /** The time of the next `onTime`; for a deleted link, the time at which the leases expire. Undefined for never. */
+  /**
+   * The time of the next call of `onTime`; for a deleted link, the time at which the leases expire. Undefined for
+   * never.
+   */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
     return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
@@ -96,7 +99,7 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** Removes a caller that closed its connection. Returns whether no caller waits for the leases now. */
+  /** Removes a caller that closed its connection. Returns true if ADD is not answered yet and no other caller waits. */
   abandon(waiter: Waiter): boolean {
     this.#waiters.delete(waiter)
     return this.#progress === "acquiring" && this.#waiters.size === 0
@@ -114,7 +117,10 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /** Handles passed deadlines. After a timeout of ADD releases the leases and returns false: remove the holder then. */
+  /**
+   * Handles passed deadlines. If ADD has timed out, releases the leases and returns false; the caller then removes the
+   * holder.
+   */
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {
@@ -135,8 +141,8 @@ export class Holder {
   }
 
   /**
-   * Releases the leases, removes their record, and refuses waiting calls. Performs all steps, even on a full disk, and
-   * logs errors. A lease whose release cannot be sent stays until it expires.
+   * Releases the leases, removes their record, and refuses waiting calls. Continues after errors, such as a full disk,
+   * and logs them. If the message to the server cannot be sent, the lease lasts until it expires on the server.
    */
   release(reason = "the lease was released during the call"): void {
     this.#progress = "releasing"
@@ -182,7 +188,7 @@ export class Holder {
     this.close(message)
   }
 
-  /** Starts the remaining clients if possible. Frames must pass, and DHCPv6 needs a link-local address. */
+  /** Starts the clients that have not started, if the link passes frames and, for DHCPv6, has a link-local address. */
   #start(now: number): void {
     if (this.#startBy === undefined) return
     const { subject } = this
@@ -201,7 +207,7 @@ export class Holder {
     this.link.unwatch()
   }
 
-  /** Passes an event to a client and carries out its step. The order is such that a kill at any point does no harm. */
+  /** Passes an event to a client and carries out its step, in an order in which a kill of the daemon does no harm. */
   #advance(at: number, event: ClientEvent): void {
     const { now, random } = this.#env
     if (event.kind !== "frame") this.#readdress(at)
@@ -233,7 +239,9 @@ export class Holder {
     this.#start(this.#env.now())
   }
 
-  /** Applies a change to the interface; before ADD is answered only the MTU: the calling plugin sets the rest. */
+  /**
+   * Applies a change to the interface. Before ADD is answered, applies only the MTU, because the plugin sets the rest.
+   */
   #apply(change: Change): void {
     const { config } = this.subject
     const { address } = change.lease
@@ -247,8 +255,8 @@ export class Holder {
   }
 
   /**
-   * Answers ADD once all clients have a lease. Records later changes. Sets the interface down if no server answers
-   * after a loss.
+   * Answers ADD once all clients have a lease, and records later changes. Sets the interface down if the DHCPv4 client
+   * has lost its lease and no server answers.
    */
   #keep(changes: readonly Change[]): void {
     if (this.#progress === "acquiring" && this.#startBy === undefined && this.clients.areBound) {

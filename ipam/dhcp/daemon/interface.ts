@@ -39,8 +39,8 @@ export function applyMtu({ inside, link, config }: Site, lease: Lease): void {
 }
 
 /**
- * Applies a change of a lease to the interface. Performs all steps: if the kernel refuses a route or the MTU, the
- * container still gets its address and its other routes. Throws `CniError` at the end.
+ * Applies a change of a lease to the interface. Performs all steps even after a failure, so that a refused route does
+ * not cost the container its address. Throws `CniError` at the end.
  */
 export function applyChange(site: Site, change: Change): void {
   const failures = new Failures()
@@ -63,7 +63,7 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
   }
 }
 
-/** Applies the differences of a renewed lease: address, routes and MTU. */
+/** Applies what a renewal has changed in a lease: address, routes and MTU. */
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))
@@ -84,15 +84,18 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   }
 }
 
-/** Removes a lost lease's address. For IPv4 sets the interface down: the server may lease the address to others. */
+/**
+ * Removes a lost lease's address. For IPv4, sets the interface down, because the server may lease the address to
+ * others.
+ */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)
 }
 
 /**
- * Sets the interface down, like `ip link set down`. An interface with a master stays up, because a port of a bridge
- * carries the traffic of a virtual machine.
+ * Sets the interface down, like `ip link set down`, unless it has a master: a port of a bridge carries the traffic of a
+ * virtual machine.
  */
 export function setDown(inside: RouteSocket, link: Link): void {
   if ((link.flags & IFF_UP) !== 0 && link.attributes.master === undefined) setLink(inside, link, { up: false })
@@ -119,7 +122,9 @@ function routesByKey(site: Site, lease: Lease): Map<string, RouteSpec> {
   return new Map(routesOf(site, lease).map((route) => [JSON.stringify(route, plain), route]))
 }
 
-/** Deletes routes and addresses from router advertisements, which conflict with a lease. Throws `NetlinkError`. */
+/**
+ * Deletes the routes and addresses of router advertisements, because they conflict with a lease. Throws `NetlinkError`.
+ */
 export function deleteLearned(inside: RouteSocket, link: Link): void {
   const isLearned = ({ protocol, index }: ListedRoute) => protocol === RTPROT_RA && index === link.index
   for (const route of listRoutes(inside, AF_INET6, { isWanted: isLearned })) deleteRoute(inside, route)

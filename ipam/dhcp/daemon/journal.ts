@@ -42,19 +42,21 @@ export function deletedError({ namespace, link }: Place): NoLinkError {
 
 export interface LeaseRecord {
   readonly version: 1
-  /** The ID of this boot. The clients' times are milliseconds since this boot, `bootMs`. */
+  /** The ID of the boot since which the clients' times are counted, in milliseconds (`bootMs`). */
   readonly bootId: string
-  /** The time of writing: in milliseconds since 1970, and by the clients' clock. */
+  /** The time of writing in milliseconds since 1970; `clock` is the same time in milliseconds since the boot. */
   readonly writtenAt: number
   readonly clock: number
   readonly containerId: string
   readonly network: string
   readonly ifName: string
   readonly namespace: NamespaceRecord
-  /** The link. The index tells it from a later one of this name. The hardware address is from ADD and may change. */
+  /** The link. A later link of this name has another index. The MAC is that during ADD; the link's may change. */
   readonly link: { readonly name: string; readonly index: number; readonly mac: string }
   readonly config: DhcpConfig
-  /** The state: "acquiring" until ADD is answered, "releasing" after DEL; in both the next daemon releases leases. */
+  /**
+   * The state: "acquiring" until ADD is answered, "releasing" after DEL. In both the next daemon releases the leases.
+   */
   readonly progress: "acquiring" | "held" | "releasing"
   readonly clients: readonly ClientState[]
 }
@@ -68,7 +70,10 @@ export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Reports whether a namespace is still at its path. Returns true if stat(2) fails with another error than ENOENT. */
+/**
+ * Reports whether a namespace is still at its path. Returns true if stat(2) fails for another reason than a missing
+ * file.
+ */
 export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = stat(path)
@@ -81,7 +86,9 @@ export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
 const RECORD = /^[0-9a-f]{40}\.json$/
 const TEMPORARY = /^\.[0-9a-f]{40}\.json$/
 
-/** The records on disk, one file each, renamed into place: complete or absent even if the process is killed. */
+/**
+ * The records on disk, one file each. A file is renamed into place, so it is complete even if the process is killed.
+ */
 export class Journal {
   readonly directory: string
 
@@ -91,7 +98,7 @@ export class Journal {
 
   /**
    * Creates the directory, and takes the lock for writing. Returns undefined if another process has the lock. Throws
-   * `CniError` if other users can change the files, and `SyscallError`.
+   * `SyscallError`, or `CniError` if other users can change the files.
    */
   tryLock(): FileDescriptor | undefined {
     requireOwn(this.directory)
@@ -108,8 +115,8 @@ export class Journal {
   }
 
   /**
-   * Writes a record. With `durable`, the record is on disk when this returns. Without it, a crash of the machine can
-   * lose the record, but a crash also ends the containers. Throws `SyscallError`.
+   * Writes a record. With `durable`, the record is on disk when this returns. Without `durable`, a crash of the machine
+   * can lose the record; that does no harm, because a crash also ends the containers. Throws `SyscallError`.
    */
   write(record: LeaseRecord, durable: boolean): void {
     const name = fileOf(keyOf(record))
@@ -128,7 +135,7 @@ export class Journal {
     tryUnlink(`${this.directory}/${fileOf(key)}`)
   }
 
-  /** Returns all records. Logs a file that is not a record, and leaves it unchanged. */
+  /** Returns all records. A file that is not a record is logged and left unchanged. */
   list(log: (line: string) => void): LeaseRecord[] {
     const records: LeaseRecord[] = []
     for (const name of readDirectory(this.directory)) {
@@ -142,7 +149,7 @@ export class Journal {
     return records
   }
 
-  /** Removes the temporary files of killed processes. The caller has the lock. */
+  /** Removes the temporary files of killed processes. The caller must have the lock. */
   sweep(): void {
     for (const name of readDirectory(this.directory)) if (TEMPORARY.test(name)) tryUnlink(`${this.directory}/${name}`)
   }

@@ -21,7 +21,9 @@ import { LinkEvents, Packets } from "./sockets.ts"
 /** The interval between checks of a namespace's path while the link is open. */
 const CHECK_MS = 2_000
 
-/** A container's link in the kernel: its packets and events, and the changes for leases. The first use opens it. */
+/**
+ * A container's link in the kernel: its packets, its events, and the changes that leases make. The first use opens it.
+ */
 export class KernelLink {
   readonly record: Place
   readonly #now: () => number
@@ -120,7 +122,7 @@ export class KernelLink {
 
   /**
    * Calls `act` with a socket in the namespace. Returns undefined if the link was deleted. The socket limits the length
-   * of lists, because other holders wait.
+   * of lists, so that a container with many objects does not delay other holders.
    */
   #inside<T>(act: (inside: RouteSocket) => T): T | undefined {
     const netns = this.#open()
@@ -173,9 +175,9 @@ export class KernelLink {
   }
 
   /**
-   * Whether frames pass. After one end of a veth pair was set up, false until the kernel reports its carrier in an
-   * event. The flags say "running" earlier. But the bridge at the other end drops frames until the kernel has processed
-   * the carrier, which it does for both ends at once.
+   * Whether the link passes frames. After `setUp` of one end of a veth pair, this is false until the kernel reports the
+   * carrier in an event, although the flags say "running" earlier: until then, the bridge at the other end drops
+   * frames.
    */
   get passesFrames(): boolean {
     if (this.#awaitsCarrier) return false
@@ -187,7 +189,9 @@ export class KernelLink {
     return this.#onLink(findLinkLocal)
   }
 
-  /** Subscribes to changes of the namespace's links and IPv6 addresses. Pending changes make a descriptor readable. */
+  /**
+   * Subscribes to changes of the namespace's links and IPv6 addresses. A descriptor becomes readable with each change.
+   */
   watch(): void {
     this.#events ??= this.#open()?.run(() => LinkEvents.subscribe())
   }
@@ -209,8 +213,9 @@ export class KernelLink {
   }
 
   /**
-   * Sends a frame and opens the socket for answers. If the link is down and `maySetUp` is set, sets it up and returns
-   * false; `sendDelayed` then sends the frame. A frame refused by the kernel counts as lost. Throws `SyscallError`.
+   * Sends a frame and opens the socket for the server's answers. If the link is down and `maySetUp` is set, sets the
+   * link up and returns false; `sendDelayed` then sends the frame. A frame that the kernel refuses counts as lost.
+   * Throws `SyscallError`.
    */
   send(config: ClientConfig, frame: Uint8Array, maySetUp: boolean): boolean {
     const netns = this.#open()

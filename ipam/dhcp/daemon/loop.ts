@@ -21,7 +21,7 @@ import type { Holder } from "./holder.ts"
 import type { Service } from "./service.ts"
 import { Sessions } from "./sessions.ts"
 
-/** The size of the buffer in bytes: more than a frame of any link, and than most calls of plugins. */
+/** The size of the buffer in bytes. It exceeds the frames of every link, and most calls of plugins. */
 const BUFFER = 65_536
 /** The interval between collections of reference cycles. */
 const COLLECT_MS = 60_000
@@ -102,7 +102,7 @@ class Loop {
     }
   }
 
-  /** Calls `act` for a holder. After an error, closes this holder for a while; other holders are not affected. */
+  /** Calls `act` for a holder. An error closes only this holder, for a while. */
   #attend(holder: Holder, act: () => void): void {
     try {
       act()
@@ -130,7 +130,7 @@ class Loop {
     this.#deadlines.add(due, holder)
   }
 
-  /** Closes the namespaces of deleted containers. Called after a change of the host's links. */
+  /** Closes the namespaces of deleted containers, after the host's links have changed. */
   #checkNamespaces(hostEvents: Fd): void {
     try {
       for (;;) receive(hostEvents, this.#buffer, MSG_DONTWAIT, this.#sender)

@@ -74,7 +74,7 @@ function serve(options: DaemonOptions): void {
 
 /**
  * Takes the journal's lock. Repeats the attempt for a moment, because the kernel may release the lock of a killed
- * daemon with a delay and reports no event then.
+ * daemon late, without an event.
  */
 function lockJournal(journal: Journal): FileDescriptor | undefined {
   const end = monotonicMs() + LOCK_PATIENCE_MS
@@ -93,7 +93,7 @@ function activatedSocket(): FileDescriptor | undefined {
   return new FileDescriptor(LISTEN_FDS_START as Fd)
 }
 
-/** Listens at a path. Replaces the socket of a killed daemon. */
+/** Listens at a path. If a killed daemon left its socket there, replaces the socket. */
 function listenInPlaceOfDead(path: string): FileDescriptor {
   const directory = path.slice(0, path.lastIndexOf("/"))
   if (directory !== "") makeDirectories(directory, 0o700)

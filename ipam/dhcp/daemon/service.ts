@@ -13,7 +13,7 @@ import type { Environment, Waiter } from "./environment.ts"
 import { Holder } from "./holder.ts"
 import { keyOf, type LeaseRecord, NoLinkError, namespaceLives } from "./journal.ts"
 
-/** The refusal of a call. Its message is sent to the caller. */
+/** The refusal of a call. The caller receives its message. */
 export class Refusal extends Error {
   override readonly name = "Refusal"
 }
@@ -28,8 +28,8 @@ export class Service {
   }
 
   /**
-   * Resumes the leases in the journal. Releases leases whose ADD was not answered, and leases that were being released.
-   * Removes records of an earlier boot, because its containers no longer exist. Logs leases that cannot be resumed.
+   * Resumes the leases in the journal. Releases those whose ADD was not answered, or whose release was interrupted.
+   * Removes records of an earlier boot, because their containers no longer exist. Logs leases that cannot be resumed.
    */
   resume(): void {
     const { journal, bootId, log } = this.#env
@@ -50,7 +50,10 @@ export class Service {
     else holder.release()
   }
 
-  /** Acquires leases for an attachment unless it has them. Answers the waiter now or later. Throws `Refusal`. */
+  /**
+   * Answers the waiter with the leases of an attachment, at once if it has them, or else after acquiring them. Throws
+   * `Refusal`.
+   */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)
@@ -73,7 +76,7 @@ export class Service {
     }
   }
 
-  /** Releases the leases of an attachment. Missing leases are not an error. */
+  /** Releases the leases of an attachment. If it has none, does nothing. */
   release(call: CallArguments): void {
     const holder = this.holders.get(keyOf(this.#read(call, true).owner))
     if (holder) this.#drop(holder)

@@ -18,7 +18,7 @@ import type { Waiter } from "./environment.ts"
 import type { Holder } from "./holder.ts"
 import { Refusal, type Service } from "./service.ts"
 
-/** The maximum of open connections. A caller that sends nothing keeps its connection open. */
+/** The maximum number of open connections. A caller that sends nothing keeps its connection open. */
 const SESSIONS_MAX = 4096
 /** The pause after accept(2) has failed for lack of descriptors or memory. */
 const PAUSE_MS = 1_000
@@ -33,7 +33,7 @@ interface Session {
   readonly waiting: Map<Waiter, Holder>
 }
 
-/** The connections of plugins. This class passes their calls to the service, and sends the answers. */
+/** The connections of plugins. Their calls are passed to the service, and its answers are sent. */
 export class Sessions {
   readonly #sessions = new Map<Fd, Session>()
   readonly #service: Service
@@ -49,8 +49,8 @@ export class Sessions {
   }
 
   /**
-   * The end of the pause of accepting, by the clock of `bootMs`; undefined without a pause. Do not poll the listening
-   * socket during a pause, because poll(2) would report the waiting connections all the time.
+   * The end of the pause after a failed accept(2), by the clock of `bootMs`; undefined without a pause. Do not poll the
+   * listening socket during a pause, because poll(2) would report the waiting connections all the time.
    */
   get acceptsAt(): number | undefined {
     return this.#acceptsAt
@@ -157,7 +157,7 @@ export class Sessions {
     }
   }
 
-  /** Closes a connection. Releases leases for which only its calls waited. */
+  /** Closes a connection. Releases the leases for which only calls of this connection waited. */
   #end(session: Session): void {
     if (!this.#sessions.delete(session.socket.fd)) return
     session.socket[Symbol.dispose]()

@@ -22,18 +22,18 @@ import { type Heard, socketFilter } from "../protocol/filter.ts"
 import type { ClientConfig } from "../protocol/types.ts"
 
 /**
- * The maximum of router advertisements that are read after each sent frame. They have their own socket, so that a flood
- * of them neither fills the queue for the servers' answers nor delays other leases.
+ * The maximum number of router advertisements that are read after each sent frame, so that a flood of them does not
+ * delay other leases. They have their own socket, so that they do not fill the queue for the servers' answers.
  */
 const ADVERTISEMENTS_MAX = 64
 
-/** Returns the kinds of frames that a client receives. The first kind includes the server's answers. */
+/** Returns the kinds of frames that a client receives, the kind with the server's answers first. */
 function heardBy({ family, probeMs }: ClientConfig): readonly Heard[] {
   if (family !== AF_INET) return ["dhcpv6", "router"]
   return probeMs > 0 ? ["dhcp and arp"] : ["dhcp"]
 }
 
-/** The packet sockets of one link. The first sent frame opens them. */
+/** The packet sockets of one link. `send` opens them. */
 export class Packets {
   readonly #sockets = new Map<Heard, PacketSocket>()
   #advertisementsLeft = 0
@@ -44,8 +44,8 @@ export class Packets {
   }
 
   /**
-   * Sends a frame on a link of the thread's namespace. Returns false if the link is down, or was down since the last
-   * frame. Throws `SyscallError`.
+   * Sends a frame on a link of the thread's namespace. Returns false, without sending, if the link is down or was down
+   * since the last frame. Throws `SyscallError`.
    */
   send(index: Ifindex, config: ClientConfig, frame: Uint8Array): boolean {
     for (const heard of heardBy(config)) {
@@ -61,7 +61,7 @@ export class Packets {
     return true
   }
 
-  /** Receives the next frame for a client, servers' answers first. Throws `ENETDOWN` after the link went down. */
+  /** Returns the next frame for a client, servers' answers first. Throws `ENETDOWN` once after the link went down. */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     for (const heard of heardBy(config)) {
       if (heard === "router" && this.#advertisementsLeft <= 0) continue
@@ -107,8 +107,9 @@ export class LinkEvents extends FileDescriptor {
 }
 
 /**
- * Reports whether an event says that a link has carrier and frames pass. The event of `ip link set up` may have
- * `IFF_RUNNING` from before the link was set down, but it lists changed flags. Each event has its own datagram.
+ * Reports whether an event says that a link has carrier and passes frames. The event of `ip link set up` is ignored,
+ * because its `IFF_RUNNING` may be from before the link was set down; that event lists changed flags. Each event has
+ * its own datagram.
  */
 export function reportsCarrier(event: Uint8Array, link: Ifindex): boolean {
   const end = HEADER + linkHeader.size

@@ -23,7 +23,7 @@ export function printable(bytes: Uint8Array): string {
     .replace(/[^ -~]/g, "?")
 }
 
-/** The syntax of a host or domain name. It excludes characters that have a meaning in files, such as line breaks. */
+/** The syntax of a host or domain name. It excludes characters with a meaning in files such as resolv.conf(5). */
 const nameSyntax = /^(?=.{1,253}$)[0-9a-z_](?:[0-9a-z_-]{0,62})(?:\.[0-9a-z_][0-9a-z_-]{0,62})*$/i
 
 /** Returns a domain name without the dot at its end, or undefined for any other text. */
@@ -34,7 +34,7 @@ export function checkName(text: string): string | undefined {
 
 /**
  * Decodes a sequence of names in the format of DNS (RFC 1035, 4.1.4), for DHCPv4 `compressed` (RFC 3397). A pointer
- * must point before the labels that it follows, so there are no loops. Returns undefined for bytes that are not names.
+ * must point to a position before its own name, so there are no loops. Returns undefined for bytes that are not names.
  */
 export function decodeNames(bytes: Uint8Array, compressed: boolean): string[] | undefined {
   const names: string[] = []

@@ -29,8 +29,8 @@ import { holds, nextWait, pauseMs, secondsSince } from "./timing.ts"
 import type { Answer, Change, ClientConfig, ClientEvent, ClientState, Lease, Moment, Phase, Step } from "./types.ts"
 
 /**
- * The number of transmissions after which a request counts as unanswered (RFC 2131, 4.1; RFC 8415, 7.6). Other requests
- * are repeated until T2 or the end of the lease.
+ * The number of transmissions after which a request counts as unanswered (RFC 2131, 4.1; RFC 8415, 7.6). Requests in
+ * other states are repeated until T2 or the end of the lease.
  */
 const tries4: Partial<Record<Phase, number>> = { selecting: 4, requesting: 4, rebooting: 2 }
 const tries6: Partial<Record<Phase, number>> = { selecting: 5, requesting: 5, rebooting: 4 }
@@ -43,14 +43,14 @@ const ROUTER_FRESH_MS = 10_000 // an older advertisement does not answer a solic
 /** States that ignore frames. */
 const deaf: readonly Phase[] = ["init", "bound", "waiting", "ended"]
 
-/** Returns a client in state "init". The event "start" starts it. */
+/** Returns a client in state "init", which the event "start" ends. */
 export function createClient(config: ClientConfig): ClientState {
   return { config, phase: "init", xid: 0, begunAt: 0, sent: 0, waitMs: 0, failures: 0 }
 }
 
 /**
- * Returns the step of a client for an event. The same arguments give the same step. Never throws because of the content
- * of a frame. The next "time" event is due at `state.deadline`.
+ * Returns the step of a client for an event. Equal arguments give equal steps. No content of a frame makes it throw.
+ * The next "time" event is due at `state.deadline`.
  */
 export function advance(state: ClientState, event: ClientEvent, moment: Moment): Step {
   if (state.phase === "ended") return stepTo(state)
@@ -166,7 +166,7 @@ function pause(state: ClientState, moment: Moment, ms?: number): Step {
   return stepTo(changed(state, { phase: "waiting", failures, deadline, offer: undefined }))
 }
 
-/** Sends another ARP probe for the address. If no probe was answered, the address is free, and the lease is bound. */
+/** Sends an ARP probe for the address. After the last one the address counts as free, and the lease is bound. */
 function probe(state: ClientState, offer: Lease, moment: Moment): Step {
   if (state.sent >= PROBES) return bind(state, offer, moment)
   const deadline = moment.now + Math.ceil(state.config.probeMs / PROBES)
@@ -180,8 +180,8 @@ function decline(state: ClientState, offer: Lease, user: string, moment: Moment)
 }
 
 /**
- * Sends a router solicitation before the lease is bound, unless a router advertisement has arrived recently. After some
- * attempts the lease is bound without a router.
+ * Sends a router solicitation before the lease is bound, unless a router advertisement has arrived recently. If no
+ * router answers several of them, the lease is bound without a router.
  */
 function awaitRouter(state: ClientState, lease: Lease, moment: Moment): Step {
   if (hasFreshRouter(state, moment) || state.sent >= ROUTER_TRIES) return bind(state, lease, moment)
@@ -234,7 +234,10 @@ function randomXid(state: ClientState, moment: Moment): number {
   return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
 }
 
-/** Returns the state with changes. `undefined` removes a property: a state in the journal has no undefined ones. */
+/**
+ * Returns the state with changes. `undefined` removes a property, because a state in the journal has none that are
+ * undefined.
+ */
 function changed(state: ClientState, changes: { [K in keyof ClientState]?: ClientState[K] | undefined }): ClientState {
   const next: Record<string, unknown> = { ...state, ...changes }
   for (const key of Object.keys(changes)) if (next[key] === undefined) delete next[key]
@@ -245,7 +248,7 @@ function stepTo(state: ClientState, send: readonly Uint8Array[] = [], changes: r
   return { state, send, changes, listen: !deaf.includes(state.phase) }
 }
 
-/** Returns one step for two: the second continues from the state of the first. */
+/** Returns two steps as one. `next` gets the state after the first step. */
 function andThen(first: Step, next: (state: ClientState) => Step): Step {
   const { state, send, changes, listen } = next(first.state)
   return { state, send: [...first.send, ...send], changes: [...first.changes, ...changes], listen }

@@ -13,8 +13,9 @@ const Bpf = {
 } as const
 
 /**
- * The maximum length of a received frame. Clients ask servers for messages of at most 1500 bytes. A neighbor on a
- * virtual link can send 64 KB in one frame, with thousands of routes: it is truncated, and its datagram is ignored.
+ * The maximum length of a received frame, which exceeds the 1500 bytes that clients allow servers. A neighbor on a
+ * virtual link can send 64 KB in one frame, with thousands of routes; such a frame is truncated, and its datagram is
+ * ignored.
  */
 const longestFrame = 2048
 
@@ -36,7 +37,10 @@ const filter4: readonly FilterInstruction[] = [
   drop,
 ]
 
-/** Like `tcpdump -dd "arp or (udp dst port 68)"`. Only for clients that probe: large networks have much ARP traffic. */
+/**
+ * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only clients that probe use it, because large networks have much ARP
+ * traffic.
+ */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
   [Bpf.JumpEqual, 0, 1, ETH_P_ARP],
@@ -65,7 +69,10 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
-/** What a packet socket receives: answers of DHCPv4 servers, also with ARP, of DHCPv6 servers, or of routers. */
+/**
+ * The kinds of packet sockets by the frames that they receive: answers of DHCPv4 servers, the same with ARP, answers of
+ * DHCPv6 servers, and router advertisements.
+ */
 export type Heard = keyof typeof filters
 
 /** Returns the filter of a packet socket (struct sock_filter) that accepts only these frames. */

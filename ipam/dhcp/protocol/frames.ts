@@ -96,12 +96,12 @@ export function multicastMac(ip: Uint8Array): string {
   return `33:33:${formatMac(ip.subarray(12))}`
 }
 
-/** Returns the bytes of the IP header for a checksum. IPv6 has more zeros here, which do not change the sum. */
+/** Returns the pseudo header for a checksum. IPv6's has more zeros than this, which do not change the sum. */
 function pseudoHeader(from: Uint8Array, to: Uint8Array, protocol: number, length: number): Uint8Array {
   return concat([from, to, Uint8Array.of(0, protocol), u16be.encode(length)])
 }
 
-/** Returns the internet checksum (RFC 1071) of several parts. All but the last must have an even length. */
+/** Returns the internet checksum (RFC 1071) of `parts`. All parts but the last must have an even length. */
 export function checksum(parts: readonly Uint8Array[]): number {
   let sum = 0
   for (const part of parts) for (let at = 0; at < part.length; at += 2) sum += u16be.get(part, at)
@@ -110,8 +110,8 @@ export function checksum(parts: readonly Uint8Array[]): number {
 }
 
 /**
- * Reads a frame. Returns undefined unless it contains a whole UDP datagram or an ICMPv6 message. Does not check the
- * checksum of UDP: in a packet from this machine, only the network card computes it.
+ * Reads a frame. Returns undefined unless it contains a whole UDP datagram or an ICMPv6 message. Ignores the checksum
+ * of UDP, because it is missing in packets from this machine: only a network card computes it.
  */
 export function readPacket(frame: Uint8Array): Packet | undefined {
   const type = u16be.get(frame, 12)
@@ -173,8 +173,8 @@ export function encodeProbe(mac: string, ip: Uint8Array): Uint8Array {
 }
 
 /**
- * Returns the hardware address of another interface that uses an IPv4 address or probes for it, as read from an ARP
- * frame (RFC 5227, 2.1.1). Returns undefined for any other frame.
+ * Returns the hardware address of another interface that uses the IPv4 address `ip` or probes for it, according to an
+ * ARP frame (RFC 5227, 2.1.1). Returns undefined for any other frame.
  */
 export function findUser(frame: Uint8Array, mac: string, ip: Uint8Array): string | undefined {
   if (u16be.get(frame, 12) !== ETH_P_ARP || frame.length < 14 + 28) return undefined

@@ -23,7 +23,7 @@ interface Given {
 export interface Circumstances {
   readonly serverMac: string
   readonly moment: Moment
-  /** The codes of the requested options. A server may send others. */
+  /** The codes of the requested options. Routers that were not requested are ignored. */
   readonly asked: readonly number[]
   readonly before?: Lease | undefined
 }
@@ -39,8 +39,8 @@ const CLASSLESS_ROUTES = 121
 const minimalMtu = 68
 
 /**
- * Returns the lease of an OFFER or ACK, or a text that says what is wrong with it. An answer without mask or server
- * address gets those of `before`, the lease that is renewed.
+ * Returns the lease of an OFFER or ACK, or a text with the reason why it has none. If the message lacks a mask or a
+ * server address, the lease gets those of `before`, the lease to renew.
  */
 export function leaseOf(message: Given, { serverMac, moment, asked, before }: Circumstances): Lease | string {
   const { options, yourAddress } = message
@@ -83,9 +83,9 @@ export function leaseOf(message: Given, { serverMac, moment, asked, before }: Ci
 }
 
 /**
- * Returns the gateway and routes. The gateway is the first router. If there are classless routes, ignores routers and
- * other routes (RFC 3442). Also ignores routers that were not requested, because a container in several networks has
- * its default route in another one.
+ * Returns the gateway, which is the first router, and the routes. If there are classless routes, ignores routers and
+ * other routes (RFC 3442). If routers were not requested, ignores them, because a container in several networks has its
+ * default route in another one.
  */
 function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pick<Lease, "gateway" | "routes"> {
   const asksRouters = asked.includes(ROUTERS)
@@ -99,9 +99,9 @@ function wayOut({ options }: Given, network: Cidr, asked: readonly number[]): Pi
 }
 
 /**
- * Returns routes in an order that the kernel accepts: routes on the link first. Adds a route on the link to a router
- * that is outside the leased network and the other networks on the link. Clouds assign such routers, with masks of /32.
- * Omits a route with an invalid gateway.
+ * Returns routes in an order that the kernel accepts: routes on the link first. If a router is outside the leased
+ * network and the other networks on the link, adds a route on the link to that router. (Clouds assign such routers,
+ * with masks of /32.) Omits a route with an invalid gateway.
  */
 function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   const onLink = routes.filter(isOnLink)
@@ -115,7 +115,7 @@ function withRouters(routes: readonly Route[], network: Cidr): Route[] {
   return [...onLink, ...byRouter]
 }
 
-/** Reports whether a host can have this address: not in network 0 or 127, not multicast, not class E. */
+/** Reports whether a host can have this address: it is not in network 0 or 127, not multicast, and not in class E. */
 function isUsable(ip: Uint8Array): boolean {
   const first = ip[0] ?? 0
   return first !== 0 && first !== 127 && first < 224

@@ -10,7 +10,7 @@ import type { Lease, Moment, RouterSeen } from "./types.ts"
 /** Status codes (RFC 8415, 7.5). */
 export const Status6 = { Success: 0, NoAddrsAvail: 2, NoBinding: 3, NotOnLink: 4 } as const
 
-/** The ID of an association. One is enough, because the client has one DUID for each attachment. */
+/** The IAID of every association. A constant suffices, because the client has one DUID for each attachment. */
 export const iaid = 1
 
 /** The reason why a message has no lease: the server's status, and a description. */
@@ -20,8 +20,8 @@ export interface Refusal {
 }
 
 /**
- * Returns the lease of an ADVERTISE or REPLY, without the routes that `withRouter` adds. Of several addresses it has
- * that of `before`, or else the first.
+ * Returns the lease of an ADVERTISE or REPLY, without the routes that `withRouter` adds. If the message has several
+ * addresses, takes that of `before`, or else the first.
  */
 export function leaseOf6(
   message: { readonly options: Options6 },
@@ -78,8 +78,8 @@ function isUnicast(ip: Uint8Array): boolean {
 }
 
 /**
- * Returns a lease with the prefix length, gateway, routes and MTU of a router advertisement. Adds its DNS names if the
- * server sent none. A router whose lifetime has passed does not become the gateway.
+ * Returns a lease with the prefix length, gateway, routes and MTU of a router advertisement. If the server sent no DNS
+ * names, adds those of the router. A router whose lifetime has passed does not become the gateway.
  */
 export function withRouter(lease: Lease, router: RouterSeen | undefined, now: number): Lease {
   const advertised = router && advertisementOf(router)

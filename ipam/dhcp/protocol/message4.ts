@@ -45,7 +45,7 @@ const minimalSize = 300
 
 /**
  * Returns the UDP payload of a client's message. `secs` is the number of seconds since the client began to acquire its
- * address. `clientAddress` is the client's address, if it answers ARP for that address.
+ * address. `clientAddress` is the client's address if it already answers ARP for the address, or else 0.
  */
 export function encodeMessage(
   fields: { xid: number; secs: number; flags: number; clientAddress: number },
@@ -61,8 +61,8 @@ export function encodeMessage(
 }
 
 /**
- * Reads a server's message. With option 52, the fields for file and server name contain more options. Returns undefined
- * for a message of a client, one without a type, and one with an option that exceeds its field.
+ * Reads a server's message. Its option 52 says whether the fields for file and server name contain more options.
+ * Returns undefined for a client's message, a message without a type, or an option that exceeds its field.
  */
 export function readMessage(payload: Uint8Array) {
   if (payload.length < at.options || u32be.get(payload, at.cookie) !== COOKIE) return undefined
@@ -84,7 +84,7 @@ export function readMessage(payload: Uint8Array) {
   }
 }
 
-/** The size of the longest accepted message. It is upstream's, and the MTU of most links. */
+/** The size of the longest accepted message in bytes: upstream's, and the MTU of most links. */
 const maxSize = 1500
 
 const clientPort = 68
@@ -108,8 +108,8 @@ export function requestFrame(state: ClientState): Uint8Array {
 }
 
 /**
- * Returns the frame that releases a lease. It is unicast from the leased address, because a server's kernel drops
- * packets from 0.0.0.0 to one of its addresses.
+ * Returns the frame that releases a lease. It is sent from the leased address to the server's, because a server's
+ * kernel drops packets from 0.0.0.0 to one of its own addresses.
  */
 export function releaseFrame(state: ClientState, lease: Lease): Uint8Array {
   const options = [option("server", lease.server)]
@@ -145,8 +145,8 @@ function serverOf({ server, serverMac }: Lease): Endpoint {
 }
 
 /**
- * Reads a frame as the answer to the request of a state. Returns undefined for another hardware address or transaction,
- * for an ACK in "selecting", and for an ACK of another server.
+ * Reads a frame as a server's answer to the client's request. Returns undefined if hardware address or transaction
+ * differ, for an ACK in "selecting", and in "requesting" for an answer of another server than the chosen one.
  */
 export function readAnswer4(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {
   const packet = readPacket(frame)

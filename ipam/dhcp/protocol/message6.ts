@@ -63,8 +63,8 @@ const requests: Partial<Record<Phase, number>> = {
 }
 
 /**
- * Returns the frame that a client in this state sends. REQUEST and RENEW name their server. CONFIRM has no options,
- * because it only asks whether the address is valid on the link.
+ * Returns the frame that a client in this state sends. REQUEST and RENEW name their server. CONFIRM requests no
+ * options, because it only asks whether the address is valid on the link.
  */
 export function requestFrame6(state: ClientState, now: number): Uint8Array {
   const { phase, config, lease, offer } = state
@@ -121,7 +121,7 @@ function multicast(ip: Uint8Array): Host {
 }
 
 /**
- * Reads a frame as the answer to the last message of a state. Returns undefined for another DUID or transaction, for a
+ * Reads a frame as a server's answer to the client's request. Returns undefined if DUID or transaction differ, for a
  * REPLY in "selecting", and for a REPLY of another server than the requested one.
  */
 export function readAnswer6(state: ClientState, frame: Uint8Array, moment: Moment): Answer | undefined {

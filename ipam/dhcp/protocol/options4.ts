@@ -76,7 +76,7 @@ export function option<N extends OptionName>(key: N, value: OptionValue<N>): rea
   return [code, (codec as WholeCodec<OptionValue<N>>).encode(value)]
 }
 
-/** Encodes options by ascending code, like upstream, and the end option. Splits those over 255 bytes (RFC 3396). */
+/** Encodes options by ascending code, like upstream, and the end option. Splits values over 255 bytes (RFC 3396). */
 export function encodeOptions(options: Options): Uint8Array {
   const parts: Uint8Array[] = []
   for (const code of Array.from(options.keys()).sort((a, b) => a - b)) {
@@ -89,7 +89,9 @@ export function encodeOptions(options: Options): Uint8Array {
   return concat([...parts, Uint8Array.of(END)])
 }
 
-/** Reads a field of options into `found`; joins parts (RFC 3396, 7). Returns false if an option exceeds the field. */
+/**
+ * Reads a field of options into `found`, and joins parts (RFC 3396, 7). Returns false if an option exceeds the field.
+ */
 export function readOptions(field: Uint8Array, found: Map<number, Uint8Array>): boolean {
   for (let at = 0; at < field.length; ) {
     const code = field[at++]
@@ -127,7 +129,7 @@ function routeVia(destination: Cidr, router: Uint8Array): Route {
   return router.every((byte) => byte === 0) ? routeOnLink(dst) : { dst, gw: formatIp(router) }
 }
 
-/** Returns a route on the link in upstream's form: a mere lack of `gw` would mean the gateway of the address. */
+/** Returns a route on the link in upstream's form. A route without `gw` would get the gateway of the address. */
 export function routeOnLink(dst: string): Route {
   return { dst, gw: "0.0.0.0", scope: RouteScope.Link }
 }
@@ -138,8 +140,8 @@ export function isOnLink({ scope }: Route): boolean {
 }
 
 /**
- * Decodes static routes (RFC 2132, 5.8): pairs of destination and router. The mask is that of the destination's class.
- * Omits destinations without a class, and 0.0.0.0.
+ * Decodes static routes (RFC 2132, 5.8): pairs of destination and router. Each route gets the prefix length of its
+ * destination's class. Omits 0.0.0.0 and destinations without a class.
  */
 function decodeStaticRoutes(found: Uint8Array): Route[] | undefined {
   const routes: Route[] = []

@@ -6,7 +6,7 @@ import type { RouterSeen } from "./types.ts"
 
 /** A router advertisement (RFC 4861, 4.2). */
 export interface Advertisement {
-  /** The time for which the sender is a default router. With 0 it is not a default router. */
+  /** The time for which the sender is a default router; 0 if it is none. */
   lifetimeSeconds: number
   /** The preference of the router: high 1, medium 0, low -1 (RFC 4191, 2.1). */
   preference: number
@@ -51,7 +51,10 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
-/** Returns the preferred router, or the known one of equals. A router's last advertisement replaces earlier ones. */
+/**
+ * Returns the router to use: the known one, unless it has expired, the latest is preferred, or both are the same
+ * router.
+ */
 export function preferredRouter(known: RouterSeen | undefined, latest: RouterSeen): RouterSeen {
   const [before, after] = [known && advertisementOf(known), advertisementOf(latest)]
   if (!known || !before || !after || known.address === latest.address) return latest
@@ -83,7 +86,7 @@ function parseAdvertisement(message: Uint8Array): Advertisement | undefined {
 
 /** The flag of a prefix whose addresses are on the link (RFC 4861, 4.6.2). */
 const ON_LINK = 0x80
-/** The offset of the lifetime in every option that has one. A lifetime of 0 withdraws the information. */
+/** The offset of the lifetime in every option that has one. A lifetime of 0 withdraws the option's content. */
 const LIFETIME = 4
 
 function readOption(option: Uint8Array, found: Advertisement): void {

@@ -4,17 +4,17 @@ import type { ClientConfig, ClientState, Lease, Moment, Phase } from "./types.ts
 /** The lease time of a lease that never ends (RFC 2131, 3.3; RFC 8415, 7.7). */
 const infinity = 0xffffffff
 
-/** The shortest lease. A client with a shorter one would renew it, and wait for the disk, all the time. */
+/** The shortest lease. A client would renew a shorter one, and wait for the disk, all the time. */
 const leastMs = 4_000
 
-/** Returns a wait changed by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of the wait. */
+/** Returns `ms` changed by a random time: at most a second (RFC 2131, 4.1), and at most a quarter of `ms`. */
 function jitter(ms: number, moment: Moment): number {
   return Math.max(1, Math.round(ms + (2 * moment.random() - 1) * Math.min(1000, ms / 4)))
 }
 
 /**
  * Returns T1, T2 and the end of a lease. T1 is half of the lease time and T2 seven eighths if the server omits them,
- * sends them out of order (RFC 2131, 4.4.5), or sends a T1 below half of the shortest lease. Both are earlier by a
+ * sends them out of order (RFC 2131, 4.4.5), or sends a T1 below half of the shortest lease. Both are shortened by a
  * random time, so that clients that start together do not renew together.
  */
 export function leaseTimes(
@@ -34,7 +34,10 @@ export function leaseTimes(
   }
 }
 
-/** Returns the pause after failed attempts: two seconds for the first four, then 8, 16, 32 … up to the longest. */
+/**
+ * Returns the pause after failed attempts: two seconds after each of the first four, then 8, 16, 32 … up to the
+ * longest.
+ */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)
@@ -77,8 +80,8 @@ function renewalWait(begin: number, end: number, now: number): number {
 }
 
 /**
- * Returns the wait after a wait of `beforeMs`, which is 0 for the first one (RFC 8415, 15). The first wait is never
- * shorter than specified, and may be a little longer.
+ * Returns the wait that follows a wait of `beforeMs`, which is 0 for the first wait (RFC 8415, 15). The first wait is a
+ * little longer than `firstMs`, never shorter.
  */
 function retransmission(
   beforeMs: number,

@@ -5,7 +5,7 @@ import type { Family, Route } from "../../../pkg/types/mod.ts"
  * hexadecimal digits, times are milliseconds of the caller's clock, and absent values have no key.
  */
 export interface ClientConfig {
-  /** `AF_INET` for DHCPv4. `AF_INET6` for DHCPv6, with the gateway from router advertisements. */
+  /** `AF_INET` for DHCPv4; `AF_INET6` for DHCPv6, whose gateway is from router advertisements. */
   family: Family
   /** The link's hardware address, "0a:58:0a:01:02:03". */
   mac: string
@@ -23,7 +23,7 @@ export interface ClientConfig {
   timeoutMs: number
   /** The longest wait between two attempts. */
   resendMaxMs: number
-  /** The link-local address, after duplicate address detection. It is the source of DHCPv6 packets. */
+  /** The link-local address, which has passed duplicate address detection. It is the source of DHCPv6 packets. */
   linkLocal?: string
 }
 
@@ -44,7 +44,7 @@ export interface Lease {
   rebindAt?: number
   expiresAt?: number
   gateway?: string
-  /** The routes as in a result of ADD. `scope` 253 means a route without a router. */
+  /** The routes as in a result of ADD. `scope` 253 marks a route without a router. */
   routes: Route[]
   mtu?: number
   nameservers: string[]
@@ -58,13 +58,13 @@ export interface Lease {
 
 export type ClientEvent =
   /**
-   * Starts the client. A client with a lease asks whether it is still valid (INIT-REBOOT, CONFIRM), for example after a
-   * restart. Otherwise it acquires a lease.
+   * Starts the client. A client with a valid lease asks the server whether to keep it (INIT-REBOOT, CONFIRM), for
+   * example after a restart; any other client acquires a lease.
    */
   | { readonly kind: "start" }
-  /** Passes an Ethernet frame of the link. Frames that are not for the client are ignored. */
+  /** Passes an Ethernet frame of the link. The client ignores frames that are not for it. */
   | { readonly kind: "frame"; readonly frame: Uint8Array }
-  /** Says that the deadline has passed. Ignored before the deadline. */
+  /** Reports that the deadline has passed. The client ignores this before the deadline. */
   | { readonly kind: "time" }
   /** Releases the lease, and ends the client. */
   | { readonly kind: "release" }
@@ -72,9 +72,9 @@ export type ClientEvent =
 export type Change =
   /** The first lease, or one after the loss of another. The caller must add its address. */
   | { readonly kind: "bound"; readonly lease: Lease }
-  /** The lease continues. The caller must apply the differences from `before`. */
+  /** The lease was renewed. The caller must apply its differences from `before`. */
   | { readonly kind: "renewed"; readonly lease: Lease; readonly before: Lease }
-  /** The address may no longer be used. The client requests another one. */
+  /** The address must no longer be used. The client requests another one. */
   | { readonly kind: "lost"; readonly lease: Lease; readonly why: string }
 
 /** The states of a client; `client.ts` has a table of them. */
@@ -91,13 +91,13 @@ export type Phase =
   | "waiting"
   | "ended"
 
-/** The whole state of a client, as in the journal. It is immutable: each step returns a new one. */
+/** The whole state of a client, as in the journal. It is immutable: each step returns a new state. */
 export interface ClientState {
   readonly config: ClientConfig
   readonly phase: Phase
   readonly xid: number
   readonly begunAt: number
-  /** For DHCPv4: the age of the transaction in its last DISCOVER. The REQUEST contains the same value. */
+  /** For DHCPv4: the field `secs` of the last DISCOVER. The REQUEST contains the same value. */
   readonly secs?: number
   /** The number of packets sent in the current transaction. */
   readonly sent: number
@@ -117,7 +117,7 @@ export interface ClientState {
   readonly seen?: string
 }
 
-/** A server's answer to a state's request. `seen` is its description. */
+/** A server's answer to a client's request. `seen` describes it in words. */
 export type Answer =
   /** An OFFER or ADVERTISE; or an ACK or REPLY. */
   | { readonly kind: "offer" | "ack"; readonly lease: Lease; readonly seen: string }
@@ -129,7 +129,7 @@ export type Answer =
   | { readonly kind: "no binding"; readonly seen: string }
   /** The request failed: any other status, or a DHCPv6 answer without an address. */
   | { readonly kind: "failed"; readonly seen: string }
-  /** A DHCPv4 answer without an address. Another one may follow. */
+  /** A DHCPv4 answer without an address, which is ignored, because another server may still answer. */
   | { readonly kind: "ignored"; readonly seen: string }
 
 export interface RouterSeen {
@@ -145,7 +145,10 @@ export interface Step {
   readonly send: readonly Uint8Array[]
   /** Changes of the lease to apply, in this order. */
   readonly changes: readonly Change[]
-  /** Whether the client waits for frames. If not, the caller needs no socket and does not keep the namespace open. */
+  /**
+   * Whether the client waits for frames. If not, the caller closes its socket, so that the namespace does not stay
+   * open.
+   */
   readonly listen: boolean
 }
 

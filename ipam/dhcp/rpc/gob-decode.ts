@@ -17,10 +17,12 @@ import {
 
 /** The maximum size of a message: more than any configuration with its prevResult. */
 const MESSAGE_MAX = 17 << 20
-/** The maximum depth of nested types, which no type of this protocol reaches. A sender may define a recursive list. */
+/** The maximum depth of nested types. No type of this protocol reaches it, but a sender may define a recursive type. */
 const DEPTH_MAX = 16
 
-/** A decoder for one direction of a connection. The caller pushes bytes as they arrive, and takes complete values. */
+/**
+ * A decoder for one direction of a connection. The caller pushes bytes as they arrive, and reads the complete values.
+ */
 export class GobDecoder {
   readonly #types = new Map<number, Struct | Slice>()
   #bytes = new Uint8Array()

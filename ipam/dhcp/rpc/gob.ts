@@ -1,8 +1,8 @@
 import { encodeUtf8 } from "../../../pkg/engine/mod.ts"
 
 /**
- * A codec for the part of encoding/gob that net/rpc and the peers of this plugin use: structs, lists, numbers, texts,
- * bytes. A sender defines each type before its first value, and chooses the type's number. A definition is itself a
+ * A type of encoding/gob, as far as net/rpc and the peers of this plugin use them: structs, lists, numbers, texts,
+ * bytes. A sender chooses a number for each type, and defines the type before its first value. A definition is itself a
  * value of the type `wireType`, which both sides know.
  *
  * @example
@@ -25,7 +25,7 @@ export interface Slice {
   readonly element: GobType
 }
 
-/** A value. A struct is an object without its zero fields, which are not sent. */
+/** A value. A struct is an object without its zero fields, because gob does not send them. */
 export type GobValue = boolean | number | string | Uint8Array | readonly GobValue[] | GobObject
 
 export interface GobObject {
@@ -79,12 +79,12 @@ export interface Definition {
 
 /**
  * Numbers the types that one side of a connection sends, in the order of their first use like Go, and encodes their
- * definitions. In a module constant the result is part of the heap image, so that a call encodes only its values.
+ * definitions. If the result is a module constant, it is part of the heap image, and a call encodes only its values.
  */
 export function defineTypes(...types: readonly Struct[]): readonly Definition[] {
   const ids = new Map<GobType, number>()
   const defined = new Set<GobType>()
-  /** Numbers a type: a struct before its fields, a list after its elements. */
+  /** Numbers a type. A struct gets its number before its fields, a list after its elements. */
   const number = (type: GobType): number => {
     if ("id" in type) return type.id
     const known = ids.get(type)
@@ -126,7 +126,7 @@ export class GobEncoder {
     this.#definitions = definitions
   }
 
-  /** Returns the messages for a value: first the definitions up to its type that were not written yet. */
+  /** Returns the messages for a value. They begin with the definitions of types that were not sent yet. */
   encode(type: Struct, value: GobObject): Uint8Array {
     const at = this.#definitions.findIndex((each) => each.type === type)
     const definition = this.#definitions[at]
@@ -168,7 +168,10 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
   } else throw new TypeError(`Cannot encode ${JSON.stringify(value)} as ${JSON.stringify(type)}`)
 }
 
-/** Encodes up to 53 bits: one byte below 128, else the negated number of bytes and these, the highest first. */
+/**
+ * Encodes up to 53 bits: a number below 128 as one byte; others as the negated count of bytes, then the bytes, highest
+ * first.
+ */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {
     out.push(value)

@@ -42,15 +42,15 @@ export const argumentType = struct("CmdArgs", {
 
 export const callTypes = defineTypes(requestType, argumentType)
 
-/** The type of an empty reply: that of every method except Allocate, and after an error. */
+/** The type of an empty reply: of every method except Allocate, and of a failed call. */
 export const emptyType = struct("", {})
 
 const texts = slice("[]string", text)
 const network = struct("IPNet", { IP: octets, Mask: octets })
-/** The type of an interface. Go has pointers to it, so it has no name. */
+/** The type of an interface. It has no name, because Go's lists contain pointers to it. */
 const interfaceType = struct("", { Name: text, Mac: text, Mtu: signed, Sandbox: text, SocketPath: text, PciID: text })
 const ipType = struct("", { Interface: signed, Address: network, Gateway: octets })
-/** The numbers of a route: their names in Go and in a result. */
+/** The numbers of a route, by their names in Go; the second names are those in a result. */
 const routeNumbers = [
   ["MTU", "mtu"],
   ["AdvMSS", "advmss"],
@@ -71,8 +71,8 @@ export const resultType = struct("Result", {
 })
 
 /**
- * Returns the types of a daemon's messages. This is a function, because a plugin that starts from bytecode would
- * compute a constant unnecessarily.
+ * Returns the types of a daemon's messages. This is a function, because a constant would cost time in the plugin, which
+ * starts from bytecode and does not need them.
  */
 export function replyTypes() {
   return defineTypes(responseType, emptyType, resultType)

@@ -25,7 +25,7 @@ export class RpcSession {
 
   /**
    * Processes bytes as they arrive. Returns the complete calls, and the bytes to send at once. Throws `GobError` for
-   * other input; the caller then sends `rejection` and closes the connection.
+   * invalid input; the caller then sends `rejection` and closes the connection.
    */
   receive(bytes: Uint8Array): { calls: IncomingCall[]; send: Uint8Array } {
     let send = new Uint8Array()

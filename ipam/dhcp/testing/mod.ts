@@ -1,4 +1,4 @@
-/** The parts of the dhcp plugin for tests with a kernel. `mod.ts` of the plugin does not export them. */
+/** The parts of the dhcp plugin that only tests with a kernel use. */
 export { kernelLinks } from "../daemon/environment.ts"
 export type { Holder } from "../daemon/holder.ts"
 export { Journal, type LeaseRecord } from "../daemon/journal.ts"

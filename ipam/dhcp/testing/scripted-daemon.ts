@@ -22,7 +22,7 @@ function done(rpc: RpcSession, call: IncomingCall): Uint8Array {
     : rpc.reply(call, emptyType, {})
 }
 
-/** The answers by the value of "answer". There is no answer to any other value. */
+/** The functions that answer a call, by the value of "answer". For any other value the daemon never answers. */
 const answers: Readonly<Record<string, (rpc: RpcSession, call: IncomingCall) => Uint8Array | undefined>> = {
   "": done,
   "in-pieces": done,

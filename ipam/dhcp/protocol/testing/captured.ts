@@ -1,6 +1,6 @@
 /**
- * Frames captured with tcpdump on a veth pair between two namespaces of Debian 12. The clients have 0a:58:0a:01:02:03;
- * the servers have 0a:58:0a:01:02:01, 10.1.2.1 and 2001:db8::1.
+ * Frames captured with tcpdump on a veth pair between two namespaces of Debian 12. The clients' MAC is
+ * 0a:58:0a:01:02:03. The servers' addresses are 0a:58:0a:01:02:01, 10.1.2.1 and 2001:db8::1.
  */
 import { fromHex } from "../bytes.ts"
 
@@ -63,7 +63,7 @@ export const routerSolicitation = frame(`
   3333000000020a580a01020386dd6000000000103afffe8000000000000008580afffe010203ff0200000000000000000000000000028500527600
   00000001010a580a010203`)
 
-/** A router advertisement of dnsmasq 2.90: a prefix, an MTU, and a server and a search list for DNS. */
+/** A router advertisement of dnsmasq 2.90, with a prefix, an MTU, a DNS server and a search list. */
 export const routerAdvertisement = frame(`
   0a580a0102030a580a01020186dd6c0679ed00703afffe8000000000000008580afffe010201fe8000000000000008580afffe010203860031a540
   c0070800000000000000000304408000000708000007080000000020010db800000000000000000000000005010000000005dc01010a580a010201

@@ -37,7 +37,9 @@ export const config6: ClientConfig = {
   linkLocal: "fe80::858:aff:fe01:203",
 }
 
-/** A client with a fixed clock and random numbers. After each step its state passes through the journal's format. */
+/**
+ * A client with a fixed clock and random numbers. After each step its state is encoded and decoded as in the journal.
+ */
 export class TestClient {
   state: ClientState
   now = 1_000_000
@@ -100,7 +102,7 @@ export function readSent(frame: Uint8Array): Sent {
   }
 }
 
-/** Returns a DHCPv4 answer of server 10.1.2.1 in a state. `options` follow the type; an empty text removes one. */
+/** Returns a DHCPv4 answer of server 10.1.2.1. `options` follow the type; an empty text removes an option. */
 export function answer4(
   state: ClientState,
   type: number,
