@@ -15,7 +15,7 @@ import { mountImage } from "./failing-disk.ts"
 const capacity = 13
 const ranges = [[{ subnet: "10.67.0.0/28" }], [{ subnet: "fd67::/124", rangeEnd: "fd67::e" }]]
 export const ours = `${builtPlugins}/host-local`
-/** The directory for the disk and its images. It is private to the host. */
+/** The directory for the disk and its images, which is private to the host. */
 export const place = "/run/cni"
 const theirs = "/usr/lib/cni/host-local"
 

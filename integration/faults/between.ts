@@ -4,7 +4,7 @@ import { CProgram, fail, type PluginOutput } from "../lab/mod.ts"
 
 let program: CProgram | undefined
 
-/** Builds the program of `between.c` for the tests of a file. Each test file that uses `between` must call it. */
+/** Builds `between.c` for the tests of a file. Each test file that uses `between` must call this function. */
 export function useBetween(): void {
   beforeAll(async () => {
     program = await CProgram.build(join(import.meta.dir, "between.c"))
@@ -12,10 +12,10 @@ export function useBetween(): void {
   afterAll(() => program?.[Symbol.asyncDispose]())
 }
 
-/** The program adds this to its exit code if the plugin ended before its n-th system call. */
+/** The number that `between.c` adds to its exit code if the plugin ended before system call `at`. */
 export const endedBefore = 64
 
-/** Returns a command for `PluginCall.under`. It runs a plugin and acts before the plugin's system call `at`. */
+/** Returns a command for `PluginCall.under` that runs a plugin and acts before its system calls; see between.c. */
 export function between(at: number, how: string, ...words: readonly string[]): string[] {
   return [program?.path ?? "", String(at), how, ...words, "--"]
 }

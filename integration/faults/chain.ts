@@ -44,8 +44,8 @@ export function chainOf(plugin: string): Chain {
 }
 
 /**
- * Reports whether host-local leaves a change on purpose: its lock, its position in the pool, and its index. Files of
- * its index that exist only during a call return false.
+ * Reports whether host-local leaves a change on purpose: its lock, its position in the pool, and its index. Returns
+ * false for index files that exist only during a call.
  */
 function isTrace({ section, line }: Change): boolean {
   if (section !== "/var/lib/cni") return false
@@ -54,7 +54,7 @@ function isTrace({ section, line }: Change): boolean {
   )
 }
 
-/** A host with one container and its plugin chain. Compares the present state with a recorded state. */
+/** A host with one container and its plugin chain. It compares the current state with a recorded state. */
 export class ChainHost implements AsyncDisposable {
   readonly host: HostNamespace
   readonly chain: Chain
@@ -72,7 +72,9 @@ export class ChainHost implements AsyncDisposable {
     this.#role = pluginRow(chain.plugins[0]?.type ?? "").role
   }
 
-  /** Creates the host. Adds and deletes the container once, so that the objects exist that stay on purpose. */
+  /**
+   * Creates the host. Adds and deletes the container once, so that the host has the objects that DEL leaves on purpose.
+   */
   static async create(chain: Chain): Promise<ChainHost> {
     const host = await hostFor(...chain.plugins.map(({ type }) => type))
     if (chain.iptables) await chooseIptables(host, chain.iptables)
@@ -103,13 +105,13 @@ export class ChainHost implements AsyncDisposable {
     )
   }
 
-  /** Returns the attachments in the order in which a runtime calls the verb: DEL in reverse. */
+  /** Returns the attachments in the order in which a runtime calls `verb`. The order for DEL is reversed. */
   calls(verb: PluginCall["verb"]): { at: number; attachment: Attachment }[] {
     const inOrder = this.#attachments.map((attachment, at) => ({ at, attachment }))
     return verb === "DEL" ? inOrder.reverse() : inOrder
   }
 
-  /** Runs ADD of the plugins before index `end`. Returns the keys for the next plugin: `prevResult`. */
+  /** Runs ADD of the plugins before index `end`. Returns `prevResult` for the next plugin, in an object. */
   async add(end = this.chain.plugins.length): Promise<object> {
     let input: object = {}
     for (const { attachment } of this.calls("ADD").slice(0, end)) {
@@ -119,7 +121,7 @@ export class ChainHost implements AsyncDisposable {
     return input
   }
 
-  /** Runs DEL of the whole chain. `keysOf` changes the configuration of each plugin. */
+  /** Runs DEL of the whole chain. `keysOf` changes the configuration of each plugin before `keys` are added. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}, keysOf = (own: object): object => own): Promise<void> {
     for (const { attachment } of this.calls("DEL")) {
       const config = keysOf(attachment.config)
@@ -132,7 +134,7 @@ export class ChainHost implements AsyncDisposable {
     for (const { attachment } of this.calls("GC")) await succeed(attachment.run("GC", nothingValid))
   }
 
-  /** Removes the container. Later calls need `replaceContainer`. */
+  /** Removes the container. Call `replaceContainer` before the next ADD. */
   async removeContainer(): Promise<void> {
     await this.host.removeContainer(this.#pod)
   }

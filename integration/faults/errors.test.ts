@@ -37,19 +37,25 @@ const subjects: Subject[] = [
 
 const verbs: Verb[] = ["ADD", "DEL", "CHECK", "GC", "STATUS"]
 
-/** The part of the long form's points that runs. The seed chooses these points. */
+/**
+ * The part of the points that the long form tries. A random number, which depends on the seed, assigns each point to a
+ * part.
+ */
 const { from, to } = readShare()
 
 function isBetween(share: number): boolean {
   return from <= share && share < to
 }
 
-/** The number of points that `npm test` tries for each verb. Most of these tests run in slow virtual machines. */
+/**
+ * The number of points that `npm test` tries for each verb. It is small because most of these tests run in slow virtual
+ * machines.
+ */
 const sample: Readonly<Record<Verb, number>> = { ADD: 8, DEL: 4, CHECK: 1, GC: 2, STATUS: 1 }
 const sampleOfLike: typeof sample = { ADD: 2, DEL: 1, CHECK: 0, GC: 1, STATUS: 0 }
 /**
- * The number of spare candidates for each point. A system call that happened only because the machine was busy, such as
- * a second poll(2), may not happen again.
+ * The number of spare candidates for each point. Spares are necessary because a system call may not happen again, such
+ * as a second poll(2) that happened only because the machine was busy.
  */
 const spares = 10
 

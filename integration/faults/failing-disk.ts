@@ -75,8 +75,8 @@ export async function mountImage(host: HostNamespace, image: string, at: string)
 }
 
 /**
- * Calls fsync(2) on a file that is not host-local's. The journal then commits the names of all files, but not their
- * data.
+ * Writes a file other than host-local's and calls fsync(2) on it. The journal then commits the names of all files, but
+ * not their data.
  */
 export async function syncAnother(host: HostNamespace, disk: string): Promise<void> {
   await host.exec("dd", ["if=/dev/zero", `of=${disk}/other`, "bs=4k", "count=4", "conv=fsync", "status=none"])

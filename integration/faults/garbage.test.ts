@@ -34,10 +34,10 @@ const dist = join(import.meta.dir, "../../dist")
 /** The time limit of a test in the long form. */
 const longestMs = 7_000_000
 
-/** The number of cases in one process. The process ends when a sanitizer reports a fault. */
+/** The number of cases in one process. A process ends when a sanitizer reports a fault, and runs no further cases. */
 const chunk = 500
 
-/** The part of the long form's cases that runs. The seed chooses these cases. */
+/** The part of the long form's cases that runs. */
 const { from, to } = readShare()
 const cases = (quick: number, long: number) => extent(quick, Math.ceil(long * (to - from)))
 
@@ -63,7 +63,7 @@ const tallies = {
 /** The plugins for which this kernel has all features. */
 const canAdd = pluginsAs().filter((name) => (pluginRow(name).needs ?? []).every((need) => hasFeature(need)))
 
-/** Runs cases. Throws if one fails. */
+/** Runs cases. Throws if a case fails or a sanitizer has reported a fault. */
 async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): Promise<void> {
   const since = tally.broken
   for (let at = 0; at < cases.length; at += chunk) tally.add(await program.run(host, cases.slice(at, at + chunk)))
@@ -72,8 +72,8 @@ async function run(host: HostNamespace, tally: Tally, cases: readonly Case[]): P
 }
 
 /**
- * Runs `act`, which deletes an attachment, and throws if something remains: any change in the container; on the host
- * its name, a veth or a lease.
+ * Runs `act`, which deletes an attachment. Throws if the container has changed, or if the host has new lines with the
+ * container's name, a veth or a lease.
  */
 async function expectGone(stage: Stage, setup: PluginSetup, act: () => Promise<void>): Promise<void> {
   const before = [await takeSnapshot(stage.host), await takeSnapshot(setup.pod)] as const

@@ -9,7 +9,9 @@ const killedBySignal = 128 + 9
 
 let killAt: CProgram
 
-/** Builds `kill-at`, which kills a plugin at a system call. Each test file that uses it must call this. */
+/**
+ * Builds `kill-at`, which kills a plugin at a system call. Each test file that uses `kill-at` must call this function.
+ */
 export function useKillAt(): void {
   beforeAll(async () => {
     killAt = await CProgram.build(join(import.meta.dir, "kill-at.c"))
@@ -67,7 +69,8 @@ function pointsOf(total: number, { quick, rounds }: Killed): Point[] {
 }
 
 /**
- * Runs a verb up to the plugin at index `at`, after all earlier calls of a runtime. That plugin runs `under` a command.
+ * Runs a verb up to the plugin at index `at`, after all earlier calls of a runtime. The command `under` runs that
+ * plugin.
  */
 async function run(
   scene: ChainHost,
@@ -152,7 +155,7 @@ class Killing implements AsyncDisposable {
 
   /**
    * Kills the plugin at one point and runs the recovery. Returns the remaining differences, or undefined if the plugin
-   * ended before that system call.
+   * ended before system call `nth`.
    */
   async #try(at: number, verb: Killed["verb"], { nth, when, recovery }: Point): Promise<string | undefined> {
     const { exitCode, stdout } = await run(this.#scene, verb, at, killAtCall(when, nth))
@@ -167,8 +170,8 @@ class Killing implements AsyncDisposable {
 }
 
 /**
- * Kills each plugin of a chain at system calls of some verbs. Reports the numbers of tried and passed points. Throws
- * unless all passed.
+ * Kills each plugin of a chain at system calls of `verbs`. Reports the numbers of tried and passed points. Throws
+ * unless all points passed.
  */
 export async function killChain(what: string, chain: Chain, verbs: readonly Killed[]): Promise<void> {
   await using killing = await Killing.create(chain)

@@ -1,15 +1,15 @@
 import type { ContainerNamespace, HostNamespace } from "../lab/mod.ts"
 
 /**
- * A record of the container that has each address, from the result of ADD to the start of DEL. If two containers have
- * the same address, that is a violation, unless a saboteur removed the first reservation.
+ * Records which container has each address, from the result of ADD to the start of DEL. Two containers with the same
+ * address are a violation, unless a saboteur removed the first reservation.
  */
 export class Ledger {
   readonly #holders = new Map<string, string>()
   readonly #robbed = new Set<string>()
   /** Messages about addresses that two running containers have. */
   readonly violations: string[] = []
-  /** The number of duplicates after a saboteur removed the first reservation. No plugin can detect these. */
+  /** The number of duplicate addresses after a saboteur removed the first reservation, which no plugin can detect. */
   robberies = 0
   /** The number of assigned addresses. */
   given = 0

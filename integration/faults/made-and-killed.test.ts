@@ -7,8 +7,8 @@ import { asBefore } from "./recoveries.ts"
 useKillAt()
 
 /**
- * Matches system calls that create a lasting interface, as strace(1) prints them. strace does not decode messages to
- * another namespace.
+ * Matches system calls that create a lasting interface, as strace(1) prints them. The numbers match messages to another
+ * namespace, which strace does not decode.
  */
 const makes = /RTM_NEWLINK, nlmsg_flags=[^,]*NLM_F_CREATE|nlmsg_type=0x10 [^,]*, nlmsg_flags=[^,]*0x600|TUNSETPERSIST/
 

@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 
-/** The resources that are taken away together. A plugin behaves the same with and without them. */
+/** Sets of resources that are taken away together. A plugin must behave the same without them. */
 const together = [
   ["PR_SET_MDWE, which refuses new code", "32 MB of address space", "16 descriptors", "a stack of 256 KiB"].concat([
     "clocks that stand elsewhere",

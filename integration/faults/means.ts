@@ -71,7 +71,10 @@ export const needed: Means = {
   "no netfilter": launch("-n", "12"),
 }
 
-/** System calls of the C library at the start and end of a program. No code of a plugin could report their failure. */
+/**
+ * System calls of the C library at the start and end of a program. A plugin cannot report their failure, because its
+ * own code does not run then.
+ */
 const libraryCalls = ["execve", "arch_prctl", "exit_group"]
 
 /** Every system call, refused as by a security module. */

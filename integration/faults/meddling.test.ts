@@ -21,7 +21,9 @@ import { between, endedBefore, expectClean, useBetween } from "./between.ts"
 
 useBetween()
 
-/** The commands of a container that changes its interface. Each line follows `ip -n POD`, and IF is the interface. */
+/**
+ * The commands with which a container changes its interface: arguments of `ip -n POD`, in which IF is the interface.
+ */
 const meddles: Readonly<Record<string, (other: ContainerNamespace) => string[]>> = {
   renames: () => ["link set IF down", "link set IF name gone0"],
   "takes down": () => ["link set IF down"],
@@ -50,8 +52,8 @@ async function look({ host }: Stage): Promise<string> {
 }
 
 /**
- * Runs one verb. Before its n-th system call the container changes its interface. Then deletes the attachment. Reports
- * whether the verb made that system call.
+ * Runs one verb, and makes the container change its interface before the verb's n-th system call. Then deletes the
+ * attachment. Reports whether the verb made that system call.
  */
 async function meddleOnce(
   stage: Stage,
@@ -85,7 +87,7 @@ async function meddleOnce(
 /** The maximum number of attachments on one host, which has no devices for more. */
 const triesOfStage = 8
 
-/** The number of system calls between two tries. The first one depends on the seed. */
+/** The number of system calls between two tries. The seed determines the first try. */
 const step = extent(60, 25)
 
 testPlugins(

@@ -8,7 +8,7 @@ export interface Call {
   readonly nth: number
   /** The kind of the call: "netlink", "peek", "writing", "reading", "standard" for stdin, stdout and stderr, or "-". */
   readonly sort: string
-  /** A path, or the type of a netlink message. */
+  /** A path, the type and flags of a netlink message, or "". */
   readonly about: string
 }
 
@@ -164,8 +164,8 @@ function plausible(call: Call): readonly string[] {
 }
 
 /**
- * Returns the errors for a netlink request. A plugin may take ENOENT and EEXIST as facts, so only requests that create
- * an object get EEXIST.
+ * Returns the errors for a netlink request. Only requests that create an object get EEXIST, because a plugin may rely
+ * on ENOENT and EEXIST.
  */
 function refusalsOf({ about }: Call): readonly string[] {
   const [, type, flags = ""] = /^type (\d+) flags (\w+)/.exec(about) ?? []
@@ -174,7 +174,7 @@ function refusalsOf({ about }: Call): readonly string[] {
 }
 
 /**
- * Reports whether a call sends NFNL_MSG_BATCH_BEGIN. The kernel does not answer it, and a refused transaction changes
+ * Reports whether a call sends NFNL_MSG_BATCH_BEGIN, which the kernel does not answer. A refused transaction changes
  * nothing.
  */
 function beginsTransaction({ about }: Call): boolean {

@@ -5,7 +5,7 @@ import type { ChainHost } from "./chain.ts"
 export interface Recovery {
   readonly what: string
   readonly removesContainer?: true
-  /** Runs the steps. Returns the remaining differences. */
+  /** Runs the recovery. Returns the remaining differences. */
   recover(scene: ChainHost): Promise<string>
 }
 
@@ -36,7 +36,7 @@ function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): 
   return { cniVersion, name, type, ...(other ? { ipam: { type: other.type, ...pool } } : {}) }
 }
 
-/** The recoveries. The first one does what a runtime does. */
+/** The recoveries. The first is the usual one of a runtime. */
 export const recoveries: readonly Recovery[] = [
   {
     what: "DEL",

@@ -61,9 +61,7 @@ export class Scene implements AsyncDisposable {
     return Promise.all([takeSnapshot(this.stage.host), ...looked.map(({ pod }) => takeSnapshot(pod))])
   }
 
-  /**
-   * Reports whether GC undoes changes in a running container itself. Otherwise the kernel does so with the namespace.
-   */
+  /** Reports whether GC undoes changes in a running container. If false, the kernel undoes them with the namespace. */
   get #collectsInside(): boolean {
     return ["interface", "delegating"].includes(this.stage.role)
   }
@@ -73,7 +71,10 @@ export class Scene implements AsyncDisposable {
     if (this.#verb === "DEL" || this.#verb === "GC") await this.at.attachment.add()
   }
 
-  /** Checks that the verb kept its promise. `result` is its output if it succeeded. Returns the violations as text. */
+  /**
+   * Calls CHECK, DEL or the verb again, as a runtime would. `result` is the verb's output if it succeeded. Returns an
+   * error message, or "" if the calls succeed.
+   */
   async finish(result: string | undefined, owed: Owed = "at once"): Promise<string> {
     const { attachment } = this.at
     const said = ({ exitCode, stdout, stderr }: Output) => `exit code ${exitCode}: ${stdout} ${stderr}`
@@ -114,8 +115,8 @@ export class Scene implements AsyncDisposable {
 }
 
 /**
- * Reports whether a change is host-local's position in the pool, its lock or its index. Temporary names of these files
- * return false, because they must not remain.
+ * Reports whether a change is host-local's position in the pool, its lock or its index. Returns false for temporary
+ * names of these files, which must not remain.
  */
 function isKeptOnPurpose(change: Change): boolean {
   return (

@@ -5,8 +5,8 @@ import { nameOf, type Point, parseCalls, pointsOf } from "./points.ts"
 import { Scene, type Subject, type Verb } from "./refused-scene.ts"
 
 /**
- * The number of points between two comparisons, because a comparison is slow. After a difference, each of these points
- * is tried alone.
+ * The number of points between two comparisons, because a comparison is slow. After a difference, each point since the
+ * previous comparison is tried alone.
  */
 const between = 32
 

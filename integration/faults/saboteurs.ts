@@ -52,7 +52,7 @@ async function filesIn(host: HostNamespace, directory: string, pattern: RegExp):
   return names.filter((name) => pattern.test(name)).map((name) => join(directory, name))
 }
 
-/** Changes one file. Ignores errors because the file was deleted, or the disk is full or read-only. */
+/** Changes one file. Ignores errors, because the file may be deleted, and the disk may be full or read-only. */
 async function toFile(
   { host }: Scene,
   number: number,
@@ -76,8 +76,8 @@ const rename = async (run: (words: string[]) => Promise<unknown>, from: string, 
 const ipOf = (host: HostNamespace) => (words: string[]) => host.tryExec("ip", words)
 
 /**
- * Reloads firewalld. Restarts it if its own rules were flushed, because it cannot delete its table then. It exits if
- * they are flushed while it starts.
+ * Reloads firewalld. Restarts it if the reload fails, because firewalld cannot delete its table after a flush. Retries,
+ * because firewalld exits if its rules are flushed while it starts.
  */
 export async function reload(host: HostNamespace): Promise<void> {
   const isReloaded = async () => (await host.tryExec("firewall-cmd", ["--reload"])).exitCode === 0

@@ -54,7 +54,7 @@ class Neighbours implements AsyncDisposable {
     return this.links[0].run("GC", { "cni.dev/valid-attachments": valid })
   }
 
-  /** Checks that after the attacker's DEL the host is the same as a host that never had the attacker. */
+  /** Checks that CHECK of the second container succeeds. */
   async expectOtherUnharmed(): Promise<void> {
     expect(await this.links[1].check(this.results[1])).toMatchObject({ exitCode: 0 })
   }

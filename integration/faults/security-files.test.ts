@@ -38,7 +38,7 @@ const openings = [
 const victim = "/run/cni/victim"
 const secret = "root's own\n"
 
-/** Creates a file and a directory of root. A symbolic link could make a plugin change them. */
+/** Creates a file and a directory of root, which a plugin changes if it follows a symbolic link to them. */
 async function placeVictim(host: HostNamespace): Promise<void> {
   await asRoot(host, `mkdir -m 700 ${victim}.d; echo "root's own" > ${victim}; chmod 600 ${victim}`)
 }

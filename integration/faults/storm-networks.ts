@@ -19,7 +19,7 @@ export interface StormNetwork {
 
 const goPlugins = "/usr/lib/cni"
 
-/** The bridges of the networks. Three networks share `br-a`, among them that of the Go plugins. */
+/** The bridges of the networks. Three networks share `br-a`, one of which uses the Go plugins. */
 export const bridges = ["br-a", "br-b"] as const
 /** The parent link of macvlan interfaces. */
 export const uplink = "uplink"
@@ -137,7 +137,7 @@ export const stormNetworks: readonly StormNetwork[] = [
   },
 ]
 
-/** Returns the MAC address of a container. It is unique. */
+/** Returns the MAC address of a container, which no other container has. */
 function macOf(container: number): string {
   return `0a:00:00:00:${[container >> 8, container & 255].map((byte) => byte.toString(16).padStart(2, "0")).join(":")}`
 }
@@ -158,7 +158,9 @@ export async function addUplink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "set", "card", "up"])
 }
 
-/** Creates the device of a container if it is missing. A virtual device may have been deleted with a namespace. */
+/**
+ * Creates the device of a container if it is missing, because the kernel deletes a virtual device with its namespace.
+ */
 export async function addDevice(host: HostNamespace, container: number): Promise<void> {
   const name = deviceOf(container)
   const words = ["link", "add", name, "up", "type", "veth", "peer", "name", name.replace("dev", "far")]

@@ -25,7 +25,7 @@ const containers = extent(24, 300)
 /** The number of operations between two checks of all addresses. */
 const steps = extent(90, 600)
 const stormMs = extent(0, 600_000)
-/** The number of steps between two sabotages. A temporary change ends after as many steps. */
+/** The number of steps between two sabotages. A temporary change ends after `lastsFor` steps. */
 const sabotageEvery = 7
 const lastsFor = 12
 

@@ -77,14 +77,14 @@ export class Storm {
   }
 
   /**
-   * The containers whose interfaces were created by plugins of this suite. The alias names the owner, so an interface
-   * may be renamed.
+   * The containers whose interfaces were created by plugins of this suite. A saboteur may rename such an interface,
+   * because its alias names the owner.
    */
   get ownPods(): ContainerNamespace[] {
     return this.#slots.flatMap(({ pod, network }) => (pod && network?.cniVersion !== "1.0.0" ? [pod] : []))
   }
 
-  /** Runs one operation on the container of a slot, chosen among the operations that are valid next. */
+  /** Runs one operation on the container of a slot. The operation is valid in the slot's state. */
   async step({ slot: number, network, verb, fate, kill }: Choices): Promise<void> {
     const slot = this.#slots[number] as Slot
     await slot.gate.alone(async () => {

@@ -16,9 +16,7 @@ import { Tally } from "./tally.ts"
 const names = ["lan-a", "lan-b"] as const
 type Name = (typeof names)[number]
 
-/**
- * Returns the plugins of a network for the container with this number, which is unique. Both networks use one bridge.
- */
+/** Returns the plugins of a network for the container with the unique number `number`. Both networks use one bridge. */
 function pluginsOf(network: Name, number: number): ({ type: string } & Record<string, unknown>)[] {
   const subnet = { "lan-a": "10.50.0.0/16", "lan-b": "10.51.0.0/16" }[network]
   const portMappings = [{ hostPort: 20_000 + number, containerPort: 80, protocol: "tcp" }]

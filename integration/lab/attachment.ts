@@ -4,10 +4,10 @@ import type { ContainerNamespace } from "./namespace.ts"
 import { type PluginCall, type PluginOutput, runPlugin } from "./run-plugin.ts"
 import type { Change } from "./snapshot/diff.ts"
 
-/** The directory of the tested plugins: the output of `npm run build`, or `CNI_TEST_PLUGINS`. */
+/** The directory of the tested plugins: `CNI_TEST_PLUGINS`, by default the output of `npm run build`. */
 export const builtPlugins = process.env.CNI_TEST_PLUGINS ?? join(import.meta.dir, "../../dist/bin")
 
-/** The newest version of the specification. All tests use it, except those about versions. */
+/** The newest version of the specification. Tests use this version unless they are about versions. */
 export const newest = "1.1.0"
 
 /** Returns a bridge network with host-local addresses in 10.22.0.0/16. `keys` replace or add top-level keys. */
@@ -54,7 +54,7 @@ export class Attachment {
     return this.run("CHECK", { ...keys, prevResult })
   }
 
-  /** Runs DEL. Throws if it fails. */
+  /** Runs DEL. Throws if DEL fails. */
   async del(keys: object = {}, call: Partial<PluginCall> = {}): Promise<void> {
     await succeed(this.run("DEL", keys, call))
   }
@@ -98,15 +98,18 @@ export async function fail(call: Promise<PluginOutput>): Promise<PluginError> {
 }
 
 /**
- * Reports whether a plugin leaves this change on purpose: host-local keeps its position in the pool, its lock and its
- * index; host-device keeps the directory of its records. Changes of leases and records return false.
+ * Reports whether a change is one that a plugin leaves on purpose: host-local keeps its position in the pool, its lock
+ * and its index; host-device keeps the directory of its records. Returns false for changes of leases and records.
  */
 export function isAllocationTrace({ section, line }: Change): boolean {
   if (line === "/run/cni/host-device/") return true
   return section.startsWith("/var/lib/cni") && !/\/networks\/[^/]+\/[0-9a-f.:]+\s/.test(line)
 }
 
-/** Reports whether a failed ADD of bridge leaves this change, the bridge "br-lab", for other containers. */
+/**
+ * Reports whether a change creates or configures the bridge "br-lab". A failed ADD leaves the bridge, because other
+ * containers may use it.
+ */
 export function isSharedBridge({ section, sign, line }: Change): boolean {
   return (sign === "+" || section === "sysctls") && /\bbr-lab\b/.test(line)
 }

@@ -16,11 +16,16 @@ export interface Breakage {
   keys: object
   code: number
   says: string | RegExp
-  /** Whether STATUS must report the error too: it makes every ADD fail and can be detected without a container. */
+  /**
+   * Whether the error makes every ADD fail and can be detected without a container, so that STATUS must report it too.
+   */
   everyAdd: boolean
 }
 
-/** Defines a test for each breakage: ADD fails as expected, and only the bridge stays. `network` is the input. */
+/**
+ * Defines a test for each breakage: ADD fails as expected, and leaves no change except a bridge and host-local's files.
+ * `network` returns the configuration with a breakage's keys.
+ */
 export function testBreakages(
   network: (keys: object) => Record<string, unknown>,
   breakages: readonly Breakage[],

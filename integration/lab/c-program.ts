@@ -2,7 +2,7 @@ import { basename } from "node:path"
 import { mustRun } from "./program.ts"
 import { TemporaryDirectory } from "./temporary-directory.ts"
 
-/** The directories of the kernel headers. musl's compiler does not search them by default. */
+/** The directories of the kernel headers, which musl's compiler does not search by default. */
 const headers = ["/usr/include", `/usr/include/${process.arch === "arm64" ? "aarch64" : "x86_64"}-linux-gnu`]
 const include = headers.flatMap((path) => ["-idirafter", path])
 const flags = ["-std=gnu17", "-O2", "-static", "-s", "-Wall", "-Wextra", "-Wconversion", "-Werror"]

@@ -4,8 +4,9 @@ import type { Change } from "./snapshot/diff.ts"
 import { testWith } from "./test-with.ts"
 
 /**
- * Reports whether a change on the host is an interface that DEL or GC left to the kernel, because the kernel deletes it
- * with the container's namespace. The change is the lower link of that interface, or a virtual device and its peer.
+ * Reports whether a change on the host comes from an interface that DEL or GC leaves to the kernel, which deletes the
+ * interface with the container's namespace. The change is one of the interface's lower link, or of a virtual device and
+ * its peer.
  */
 export function isLeftToKernel(plugin: string, { section, line }: Change): boolean {
   const row = pluginRow(plugin)
@@ -30,9 +31,9 @@ export function testPlugin(plugin: string, title: string, run: () => Promise<voi
 }
 
 /**
- * Reports whether `CNI_TEST_KINDS` skips this case because another plugin of the same role runs it. With `half`, half of
- * the plugins of a role run each case, but only one of similar plugins; with `one`, one plugin of a role. The choice
- * depends on the title, so it is the same in each run.
+ * Reports whether `CNI_TEST_KINDS` skips this case because another plugin of the same role runs it. With `half`, half
+ * of a role's plugins run each case; with `one`, one plugin does. Of plugins that are `like` the same plugin, always
+ * one runs a case. The choice depends on the title, so it is the same in each run.
  */
 function isLeftToAnother(plugin: string, title: string): boolean {
   const kinds = process.env.CNI_TEST_KINDS
@@ -47,7 +48,7 @@ function isLeftToAnother(plugin: string, title: string): boolean {
   return alike.length > 1 && (sum + alike.indexOf(plugin)) % share !== 0
 }
 
-/** Defines a test of a plugin. Skips it if the kernel lacks a feature that the plugin requires. */
+/** Defines a test of a plugin. The test is skipped if the kernel lacks a feature that the plugin requires. */
 export function testWhereItRuns(plugin: string, title: string, run: () => Promise<void>, timeoutMs?: number): void {
   if (isLeftToAnother(plugin, title)) return
   const { needs } = pluginRow(plugin)
@@ -56,8 +57,9 @@ export function testWhereItRuns(plugin: string, title: string, run: () => Promis
 }
 
 /**
- * Defines a shared case for several plugins. Each entry is a plugin's name, or an object with `plugin` and more values,
- * such as `forEachKind`. The title has `%s` for the name, or `$plugin` and `$key` for the values.
+ * Defines a shared case for several plugins. Each of `cases` is a plugin's name, or an object with `plugin` and more
+ * values, such as `forEachKind`. In `title`, `%s` is replaced by the name, and `$plugin` or `$key` by a value of the
+ * object.
  *
  * @example testPlugins(pluginsAs("ipam"), "%s: GC …", async (plugin) => { … })
  * @example testPlugins(casesOf(pluginsAs(), ways), "$plugin: DEL $what", async ({ plugin, lose }) => { … })

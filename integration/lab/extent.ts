@@ -12,8 +12,8 @@ export function extent(quick: number, long: number): number {
 }
 
 /**
- * Returns the part of the long fault tests to run, from `CNI_FAULTS_SHARE`. Slower machines run them in parts: `0.3` is
- * the first three tenths, `0.3-1` the rest. Throws for other texts.
+ * Returns the part of the long fault tests to run, from `CNI_FAULTS_SHARE`. A slow machine can run the tests in parts:
+ * `0.3` is the first three tenths, `0.3-1` the rest. Throws for any other format.
  */
 export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from: number; to: number } {
   const [, from = "0", to] = /^(?:([\d.]+)-)?([\d.]+)$/.exec(written) ?? []
@@ -22,7 +22,7 @@ export function readShare(written = process.env.CNI_FAULTS_SHARE ?? "1"): { from
   throw new Error(`Cannot use CNI_FAULTS_SHARE=${written}: expected a share such as 0.3 or 0.3-1`)
 }
 
-/** A result of a fault test. `npm run test:faults` prints all of them at its end. */
+/** A result of a fault test. `npm run test:faults` prints all results at its end. */
 export interface Figure {
   /** The subject, such as "ADD of bridge, killed before each system call". */
   what: string

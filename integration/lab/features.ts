@@ -2,7 +2,7 @@ import { execaSync } from "execa"
 import { programEnv } from "./program.ts"
 import { smallCgroupCommand } from "./small-cgroup.ts"
 
-/** A command that succeeds if the kernel has a feature. It runs in an empty, temporary network namespace. */
+/** A command that succeeds in an empty, temporary network namespace if the kernel has a feature. */
 interface Probe {
   readonly command: readonly string[]
   readonly input?: string

@@ -12,7 +12,7 @@ import { mustRun, startDaemon } from "./program.ts"
 import { setIpv4Defaults } from "./sysctl.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** The directories with state of plugins. In each host namespace they are private and initially empty. */
+/** The directories in which plugins keep state. Each host has its own, which are initially empty. */
 export const privateDirectories = ["/var/lib/cni", "/run/cni"] as const
 
 /** The process that cleans up after this process, started with its first host; the only state of this module. */
@@ -37,7 +37,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     this.#holder = holder
   }
 
-  /** Creates a host. Disposal removes it; if this process ends without disposal, it is removed shortly afterward. */
+  /** Creates a host, which disposal removes. If this process ends without disposal, the keeper removes the host. */
   static async create(label = "host"): Promise<HostNamespace> {
     await startKeeper()
     const name = uniqueNamespaceName(label)
@@ -57,7 +57,7 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
     }
   }
 
-  /** Creates a namespace for a container or for another machine on the network. It is removed with the host. */
+  /** Creates a namespace for a container or for another machine on the network. The host's disposal removes it. */
   async addContainer(label = "pod"): Promise<ContainerNamespace> {
     const container = new ContainerNamespace(uniqueNamespaceName(label))
     await mustRun(["ip", "netns", "add", container.name])
@@ -95,7 +95,10 @@ export class HostNamespace extends Namespace implements AsyncDisposable {
   }
 }
 
-/** Starts the process that keeps the mount namespace: a daemon, as several tests may use the host. Returns its ID. */
+/**
+ * Starts the process that keeps the mount namespace, and returns its ID. It is a daemon, because several tests may use
+ * the host.
+ */
 async function startHolder(name: string): Promise<number> {
   await startDaemon(["ip", "netns", "exec", name, "sleep", "infinity"])
   return waitFor(async () => {
@@ -105,7 +108,7 @@ async function startHolder(name: string): Promise<number> {
   }, `the mount namespace of ${name}`)
 }
 
-/** Starts keeper.sh, which cleans up after this process. Does nothing if it runs already. */
+/** Starts keeper.sh, which cleans up after this process, unless keeper.sh already runs. */
 function startKeeper(): Promise<unknown> {
   const script = join(import.meta.dir, "keeper.sh")
   keeper ??= startDaemon(["sh", script, String(process.pid), namespacePrefix(process.pid)])
@@ -131,7 +134,7 @@ mount --move /mnt ${alternatives}`
 /** The kind of a host's `iptables`: it stores rules in nf_tables or in the kernel's older tables, or is missing. */
 export type IptablesKind = "nf_tables" | "legacy" | "none"
 
-/** Chooses the kind of a host's `iptables` without a change to the machine. The mounts for this end with the host. */
+/** Chooses the kind of a host's `iptables`, by mounts in the host's own mount namespace. The machine is not changed. */
 export async function chooseIptables(host: HostNamespace, kind: IptablesKind): Promise<void> {
   for (const file of [newer, legacy, alternatives]) await host.tryExec("umount", ["--all-targets", file])
   if (kind === "legacy") {

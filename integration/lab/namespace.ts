@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises"
 import { mustRun, type Output, type ProgramOptions, runProgram } from "./program.ts"
 import { waitFor } from "./wait-for.ts"
 
-/** A named network namespace. Its methods run programs in it. */
+/** A named network namespace, with methods that run programs inside. */
 export abstract class Namespace {
   /** The name that `ip netns list` shows. */
   readonly name: string
@@ -15,10 +15,10 @@ export abstract class Namespace {
     this.path = `/run/netns/${name}`
   }
 
-  /** Returns the command line that runs `command` in the namespace. Each program executes the next one in its place. */
+  /** Returns the command line that runs `command` in the namespace, in the process that the caller starts. */
   abstract commandLine(command: readonly string[]): string[]
 
-  /** Runs a program in the namespace. Throws `ProgramError` if its exit code is not 0. */
+  /** Runs a program in the namespace. Throws `ProgramError` if the exit code is not 0. */
   exec(file: string, args: readonly string[] = [], options: ProgramOptions = {}): Promise<Output> {
     return mustRun(this.commandLine([file, ...args]), options)
   }
@@ -35,7 +35,7 @@ export abstract class Namespace {
   }
 }
 
-/** A container's namespace as a plugin gets it, empty and with `lo` down: `host.addContainer()`. Ends with the host. */
+/** A container's namespace as a plugin gets it, empty and with `lo` down, from `host.addContainer()`. */
 export class ContainerNamespace extends Namespace {
   /** Uses `ip netns exec`, which mounts the namespace's own /sys. All other files are those of the machine. */
   commandLine(command: readonly string[]): string[] {
@@ -61,8 +61,8 @@ export async function listNamespaces(prefix: string): Promise<string[]> {
 }
 
 /**
- * Returns the process IDs in a namespace, like `ip netns pids`; an empty list for a deleted namespace. Starts no
- * program, because each host calls it several times.
+ * Returns the process IDs in a namespace, like `ip netns pids`; an empty list for a deleted namespace. Reads /proc
+ * without starting a program, because each host calls this function several times.
  */
 export async function namespacePids(name: string): Promise<number[]> {
   const id = namespaceId(`${directory}/${name}`)

@@ -19,15 +19,17 @@ export interface Place {
 
 /** The facts about a plugin that the shared cases need. */
 interface AnyPlugin {
-  /** The kernel features that the plugin requires. Its cases are skipped if one is missing. */
+  /** The kernel features that the plugin requires. The plugin's cases are skipped if a feature is missing. */
   readonly needs?: readonly [Feature, ...Feature[]]
   /**
-   * A similar plugin with the same code structure, which needs fewer kernel features. Most shared cases run only for
-   * that plugin; this plugin runs those about its kind of link, see `testPlugin`. Tests of its own cover its other
-   * behavior.
+   * A similar plugin with the same code structure, which needs fewer kernel features. Shared cases run only for the
+   * similar plugin, except those with `forEachKind`, which also run for this plugin.
    */
   readonly like?: string
-  /** False if ADD needs what a `Stage` does not have, such as a server. Only shared cases without ADD run then. */
+  /**
+   * False if ADD needs something that a `Stage` does not have, such as a server. Shared cases with ADD are then
+   * skipped.
+   */
   readonly staged?: false
   /** The directories that contain the device files of the plugin. */
   readonly devices?: readonly string[]
@@ -45,8 +47,8 @@ export interface OtherPlugin extends AnyPlugin {
 export interface InterfacePlugin extends AnyPlugin {
   readonly role: "interface"
   /**
-   * Whether the container's interface has a peer on the host, which the result lists. Otherwise, if the namespace is
-   * unknown, DEL leaves the interface to the kernel, which deletes it with the namespace.
+   * Whether the container's interface has a peer on the host, which the result lists. Without a peer, DEL cannot reach
+   * the interface if its namespace is unknown; the kernel deletes the interface with the namespace.
    */
   readonly hasHostEnd: boolean
   /** Whether the plugin supports `ipMasq` and enables forwarding on the host. */

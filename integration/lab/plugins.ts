@@ -3,7 +3,7 @@ import type { Feature } from "./features.ts"
 import { addDevices, addUplink, gatewayBridge, labNetwork, pool, subnetFileOf, writeSubnetFiles } from "./networks.ts"
 import type { InterfacePlugin, Plugin, Role } from "./plugin-row.ts"
 
-/** The plugins by name. The shared cases run for each plugin in this table. */
+/** The plugins by name. The shared cases run for every plugin of this table. */
 const plugins: Readonly<Record<string, Plugin>> = {
   bridge: {
     role: "interface",
@@ -131,7 +131,7 @@ const plugins: Readonly<Record<string, Plugin>> = {
   },
 }
 
-/** Returns the entry of a plugin. Throws if the table has none. */
+/** Returns the entry of a plugin. Throws if the plugin is not in the table. */
 export function pluginRow(name: string): Plugin {
   const plugin = plugins[name]
   if (!plugin) throw new Error(`Say in integration/lab/plugins.ts how "${name}" is configured`)

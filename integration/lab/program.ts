@@ -1,7 +1,9 @@
 import { constants } from "node:os"
 import { scaleTimeout } from "./wait-for.ts"
 
-/** The output of a program. If a signal killed it, `exitCode` is 128 plus the signal's number, as in shells. */
+/**
+ * The output of a program. If a signal killed the program, `exitCode` is 128 plus the signal's number, as in shells.
+ */
 export interface Output {
   readonly stdout: string
   readonly stderr: string
@@ -67,7 +69,7 @@ export async function runProgram(command: readonly string[], options: ProgramOpt
   return { stdout, stderr, exitCode, durationMs, cpuMs }
 }
 
-/** Runs a program. Throws `ProgramError` if its exit code is not 0. */
+/** Runs a program and returns its output. Throws `ProgramError` if the exit code is not 0. */
 export async function mustRun(command: readonly string[], options: ProgramOptions = {}): Promise<Output> {
   const output = await runProgram(command, options)
   if (output.exitCode !== 0) throw new ProgramError(command, output)
@@ -75,8 +77,8 @@ export async function mustRun(command: readonly string[], options: ProgramOption
 }
 
 /**
- * Starts a program that outlives its caller: it has its own session, is not a child of this process, and has closed
- * streams. So the test runner, which kills the children of a test after its time limit, does not kill this program.
+ * Starts a program that outlives its caller: the program has its own session, is not a child of this process, and has
+ * closed streams. The test runner, which kills the children of a test after the time limit, does not kill it.
  */
 export async function startDaemon(command: readonly string[]): Promise<void> {
   const program = Bun.spawn(["setsid", "--fork", ...command], {

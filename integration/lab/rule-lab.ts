@@ -4,7 +4,7 @@ import { connect } from "./cable.ts"
 import { chooseIptables, HostNamespace, type IptablesKind } from "./host-namespace.ts"
 import type { ContainerNamespace, Namespace } from "./namespace.ts"
 
-/** The packet filters that a plugin can write its rules to. The same cases run on each. */
+/** The packet filters to which a plugin can write its rules. `testEachBackend` runs a case on each packet filter. */
 export const ruleBackends = [
   { name: "nftables", keys: {}, iptables: "none" },
   { name: "iptables", keys: { backend: "iptables" }, iptables: "nf_tables" },

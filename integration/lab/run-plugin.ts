@@ -17,7 +17,7 @@ export interface PluginCall {
   readonly args?: string
   /** The value of `CNI_PATH`, by default the directory of `bin`. */
   readonly path?: string
-  /** Further environment variables. They override the fields above. */
+  /** Further environment variables, which override those of the other fields. */
   readonly env?: Readonly<Record<string, string>>
   readonly timeoutMs?: number
   /** A command that runs the plugin, such as `["prlimit", "--nofile=16"]`. The plugin's path is its last argument. */

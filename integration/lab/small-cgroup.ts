@@ -5,9 +5,9 @@ import { readFile } from "node:fs/promises"
 const limit = 16 << 20
 
 /**
- * A shell script that creates a memory cgroup, prints its directory, and removes it when stdin ends. It mounts the
- * cgroup hierarchy in its own mount namespace, because not every root file system has it mounted. It uses cgroup
- * version 2 if that has the memory controller, else version 1.
+ * A shell script that creates a memory cgroup, prints its directory, and removes it when stdin ends. The script mounts
+ * the cgroup hierarchy in its own mount namespace, because some machines have not mounted it. It uses cgroup version 2
+ * if that has the memory controller, else version 1.
  */
 const script = `set -e
 mount -t cgroup2 cgroup2 /mnt
@@ -30,7 +30,9 @@ mkdir /mnt/cni-test-$$
   cat >/dev/null
 )`
 
-/** A command that creates such a cgroup and removes it when stdin ends. It fails if the machine does not allow it. */
+/**
+ * A command that creates a memory cgroup with the limit, and removes it when stdin ends. Fails if the machine refuses.
+ */
 export const smallCgroupCommand = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script] as const
 
 /** A memory cgroup with a limit of 16 MB for a test's processes, until disposal. Needs feature `memory_cgroup`. */
@@ -43,7 +45,7 @@ export class SmallCgroup implements AsyncDisposable {
     this.#directory = directory
   }
 
-  /** Creates a cgroup. Throws if the machine does not allow it. */
+  /** Creates a cgroup. Throws if the machine refuses it. */
   static async create(): Promise<SmallCgroup> {
     const holder = Bun.spawn([...smallCgroupCommand], { stdin: "pipe", stdout: "pipe", stderr: "inherit" })
     const { value } = await holder.stdout.getReader().read()
@@ -52,7 +54,7 @@ export class SmallCgroup implements AsyncDisposable {
     return new SmallCgroup(holder, `/proc/${holder.pid}/root${directory}`)
   }
 
-  /** The file that moves a process into the cgroup when its ID is written, from other mount namespaces too. */
+  /** The file to which a process ID is written to move that process into the cgroup. Valid in every mount namespace. */
   get door(): string {
     return `${this.#directory}/cgroup.procs`
   }

@@ -8,7 +8,7 @@ import type { PluginCall } from "./run-plugin.ts"
 import type { Snapshot } from "./snapshot/diff.ts"
 import { takeSnapshot } from "./snapshot/snapshot.ts"
 
-/** Properties of an attachment. By default it is interface "eth0" on network "lab". */
+/** Properties of an attachment. The defaults are interface "eth0" and network "lab". */
 export interface AttachOptions {
   readonly pod?: ContainerNamespace
   readonly ifName?: string
@@ -62,7 +62,7 @@ export class Stage implements AsyncDisposable {
     ]
   }
 
-  /** Prepares an attachment. For a chained plugin, first runs ADD of bridge, whose result is the `prevResult`. */
+  /** Prepares an attachment. For a chained plugin, first runs ADD of bridge, and passes the result as `prevResult`. */
   async attach(options: AttachOptions = {}): Promise<Attached> {
     const { network = "lab", cniVersion = newest, keys = {} } = options
     const ifName = options.ifName ?? (this.role === "loopback" ? "lo" : "eth0")
@@ -79,7 +79,9 @@ export class Stage implements AsyncDisposable {
     return { pod, ifName, attachment: new Attachment(this.host, pod, config, { ...call, ...options.call }), maker }
   }
 
-  /** Adds and deletes one attachment. The host then has what stays on purpose: a bridge, enabled forwarding. */
+  /**
+   * Adds and deletes one attachment, so that the host has the objects that DEL leaves: a bridge, enabled forwarding.
+   */
   async settle(network: Network = "lab"): Promise<void> {
     const { attachment, maker } = await this.attach({ network })
     await attachment.add()
@@ -99,7 +101,7 @@ export async function hostFor(...plugins: readonly string[]): Promise<HostNamesp
   return host
 }
 
-/** Creates a host on which a plugin has added and deleted an attachment; with a new container and a snapshot. */
+/** Returns a host on which a plugin has added and deleted an attachment, with a new container and a snapshot. */
 export async function usedHost(
   plugin: string,
 ): Promise<{ host: HostNamespace; pod: ContainerNamespace; before: Snapshot }> {

@@ -40,7 +40,7 @@ export interface Job {
 
 export interface Outcome extends Sample {
   readonly stdout: string
-  /** The error output of a failed job, the last of its chain. Only set if failures are allowed. */
+  /** The error output of the failed job that ended a chain. Set only if `mayFail` is true. */
   readonly failure?: string
 }
 
@@ -63,7 +63,7 @@ export class Station implements AsyncDisposable {
     return new Station(startProgram(where))
   }
 
-  /** Runs one job and measures it. Throws if its exit code is not 0, because the time of a failed job means nothing. */
+  /** Runs one job and measures it. Throws if the job fails, because the time of a failed job means nothing. */
   async time(job: Job): Promise<Outcome> {
     const { outcomes } = await this.run([[job]])
     const [[outcome] = []] = outcomes
@@ -71,7 +71,10 @@ export class Station implements AsyncDisposable {
     return outcome
   }
 
-  /** Runs several chains of jobs at a time. A failure ends its chain, and throws unless failures are allowed. */
+  /**
+   * Runs chains of jobs, `parallel` of them at a time. A failed job ends its chain, and throws unless `mayFail` is
+   * true.
+   */
   async run(
     chains: readonly (readonly Job[])[],
     parallel = 1,
@@ -123,7 +126,7 @@ function encode({ command, env, input, takesResult, cold }: Job): (string | numb
   return [cold ? 1 : 0, command.length, ...command, variables.length, ...variables, ...parts]
 }
 
-/** Decodes the result of a job. Returns undefined for a job that did not run because an earlier one failed. */
+/** Decodes the result of a job. Returns undefined for a job that did not run because an earlier job failed. */
 function decode(job: Job, texts: readonly string[]): Outcome | undefined {
   const [ns = 0, cpuUs = 0, peakKb = 0, faults = 0, exitCode = -1] = texts.slice(0, 5).map(Number)
   const [stdout = "", stderr = ""] = texts.slice(5)
@@ -145,7 +148,9 @@ function startProgram(where: Namespace) {
   })
 }
 
-/** Adds up the resources of programs that ran in sequence. For concurrent ones, pass their total wall time as `ms`. */
+/**
+ * Adds up the resources of programs that ran in sequence. For concurrent programs, pass their total wall time as `ms`.
+ */
 export function total(samples: readonly Sample[], ms = sum(samples.map((sample) => sample.ms))): Sample {
   return {
     ms,

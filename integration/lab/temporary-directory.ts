@@ -18,14 +18,14 @@ export class TemporaryDirectory implements AsyncDisposable {
     this.#lock = lock
   }
 
-  /** Creates a directory under `parent`, by default the machine's temporary one. Its name begins with `label`. */
+  /** Creates a directory in `parent`, by default the machine's temporary directory. Its name begins with `label`. */
   static async create(label = "cni-test", parent = tmpdir()): Promise<TemporaryDirectory> {
     return new TemporaryDirectory(await mkdtemp(join(parent, `${label}-`)))
   }
 
   /**
-   * Creates a directory for much data. First removes directories with the same label that killed processes left; a
-   * process holds a lock on its directory until it ends.
+   * Creates a directory for much data. First removes directories with the same label that killed processes left. Each
+   * process locks its directory until it ends.
    */
   static async createLocked(label: string, parent = tmpdir()): Promise<TemporaryDirectory> {
     for (const name of await readdir(parent)) {

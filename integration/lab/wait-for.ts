@@ -1,4 +1,4 @@
-/** Returns a time limit, multiplied by `CNI_TEST_PATIENCE` if set. An emulated machine is 20 times slower. */
+/** Returns a time limit, multiplied by `CNI_TEST_PATIENCE` if set, because an emulated machine is 20 times slower. */
 export function scaleTimeout(ms: number): number {
   return ms * (Number(process.env.CNI_TEST_PATIENCE) || 1)
 }
@@ -37,8 +37,8 @@ export async function waitFor<T>(
 }
 
 /**
- * Returns the value of `work`. Throws after `deadlineMs` with `what` in the message. Use it for work that a defect
- * could keep from ending: a server's answer, the end of a loop.
+ * Returns the value of `work`. Throws after `deadlineMs` with `what` in the message. Use it for work that may never end
+ * because of a defect, such as a server's answer.
  *
  * @example await within(reading, "the watch to end")
  */

@@ -90,8 +90,8 @@ export function garbleNetlink(chance: Chance, datagram: Uint8Array): Uint8Array 
 }
 
 /**
- * The possible sizes of the structure in front of the attributes. The message does not contain the size, so all are
- * tried.
+ * The possible sizes of the structure in front of a message's attributes. The message does not contain the size, so
+ * `garbleMessage` tries all of them.
  */
 const structs: readonly number[] = [0, 4, 8, 12, 16, 20]
 
@@ -157,7 +157,7 @@ function garbleAttributes(chance: Chance, bytes: Uint8Array): Uint8Array {
   return join(...attributes)
 }
 
-/** Splits bytes into messages or attributes, with their padding. The length is in `size` bytes at `offset`. */
+/** Splits bytes into messages or attributes, with their padding. Each has its length, of `size` bytes, at `offset`. */
 function split(bytes: Uint8Array, offset: number, size: 2 | 4): Uint8Array[] {
   const parts: Uint8Array[] = []
   for (let at = 0; at + 4 <= bytes.length; ) {

@@ -19,7 +19,7 @@ export interface PluginSetup {
   readonly env: Readonly<Record<string, string>>
   /** The result of ADD. */
   readonly result: Config
-  /** Whether the host has everything that the plugin needs. Otherwise ADD always fails. */
+  /** Whether the host has everything that ADD of the plugin needs. If false, ADD always fails. */
   readonly works: boolean
   readonly pod: ContainerNamespace
 }
@@ -106,7 +106,8 @@ function attachmentsOf({ env }: PluginSetup, verb: string): Config {
 }
 
 /**
- * Returns a call with one value of a valid configuration replaced. An error message must name the key of that value.
+ * Returns a call with one value of a valid configuration replaced. If the plugin refuses the value, its error message
+ * must name the key.
  */
 function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])

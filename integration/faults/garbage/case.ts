@@ -36,7 +36,7 @@ export interface CallCase {
 export interface ReadCase {
   readonly kind: "read"
   readonly reader: string
-  /** The input as strings with one character for each byte. Several strings are parts such as datagrams. */
+  /** The parts of the input, such as datagrams, as strings with one character for each byte. */
   readonly bytes: readonly string[]
   /** Whether the input is valid, so that reading it must succeed. */
   readonly valid?: true

@@ -20,8 +20,8 @@ async function readLines<T>(file: string): Promise<T[]> {
 export const readCorpus = () => readLines<Case>("found.jsonl")
 
 /**
- * Returns the kernel's recorded answers to all requests of plugins. They come from a host on which `furnish` created an
- * object of each kind.
+ * Returns the kernel's recorded answers to all requests of plugins, on a host on which `furnish` created an object of
+ * each kind.
  */
 export const readRecorded = () => readLines<Extract<Case, { kind: "read" }>>("netlink.jsonl")
 

@@ -160,7 +160,7 @@ host.sendto = (fd, bytes, flags) => {
 }
 
 /**
- * Reports whether a request changes something, from its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>,
+ * Reports whether a netlink request changes something, by its type: <linux/rtnetlink.h>, <linux/netfilter/nf_tables.h>,
  * …/nfnetlink_conntrack.h.
  */
 function isChange(protocol: string, request: Uint8Array): boolean {

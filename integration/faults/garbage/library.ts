@@ -34,8 +34,8 @@ const cached = {
 const key = { network: "lab", containerId: "pod", ifName: "eth0" }
 
 /**
- * The inputs of the runtime library, which runs on Bun: its cache and networks. `read` reads the bytes, with a cache
- * directory.
+ * The inputs of the runtime library, which runs on Bun: its cache and networks. `read` makes the library read `bytes`,
+ * with `directory` as cache directory if necessary.
  */
 const inputs: Readonly<Record<string, { valid: object; read: (directory: string, bytes: Uint8Array) => void }>> = {
   "cache of the runtime": {

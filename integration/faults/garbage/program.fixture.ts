@@ -8,7 +8,7 @@ import { buildLauncher } from "../../executable/launcher.ts"
 import { builtPlugins, type CProgram, type HostNamespace, mustRun } from "../../lab/mod.ts"
 import type { Case, Outcome } from "./case.ts"
 
-/** IPAM plugins of other authors for `CNI_PATH`, as shell scripts by name. Each has its own output and exit code. */
+/** IPAM plugins of other authors for `CNI_PATH`, as shell scripts by name, each with its own output and exit code. */
 const delegates: Readonly<Record<string, string>> = {
   delegate: `printf '{"cniVersion":"1.1.0","ips":[{"address":"10.77.0.5/24","gateway":"10.77.0.1"}]}'`,
   "delegate-endless": `yes '{"cniVersion"' | head -c 70000000`,
@@ -62,9 +62,7 @@ export class FuzzProgram implements AsyncDisposable {
     return program
   }
 
-  /**
-   * The plugins' `CNI_PATH`. It contains plugins of this suite, which run in the same process, and the scripts above.
-   */
+  /** The plugins' `CNI_PATH`. It contains plugins of this suite, which run in the same process, and the `delegates`. */
   get bin(): string {
     return join(this.#directory, "bin")
   }

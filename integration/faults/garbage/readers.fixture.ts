@@ -28,8 +28,8 @@ import { serving } from "./door.fixture.ts"
 import { questions, replay } from "./netlink.fixture.ts"
 
 /**
- * A function that reads data of other programs, and the names of the errors that it may throw. Plugins handle all of
- * these.
+ * A function that reads data of other programs, and the names of the errors that it may throw. Plugins handle these
+ * errors.
  */
 interface Reader {
   readonly read: (parts: readonly Uint8Array[]) => void
@@ -47,7 +47,7 @@ function requireSentence(error: unknown): void {
   if (!isCniError(error) || error.message === "") throw error
 }
 
-/** Returns a reader for text. If it refuses the text, its error message must match `words`. */
+/** Returns a reader for text. If `read` refuses the text, its error message must match `words`. */
 const naming = (words: RegExp, read: (text: string) => void) =>
   text((given) => {
     try {
@@ -174,8 +174,8 @@ function framed(family: Family, payload: Uint8Array): Uint8Array {
 }
 
 /**
- * Runs a DHCP client that receives these answers to its requests, or these frames unchanged. Its clock advances between
- * them.
+ * Runs a DHCP client that receives `parts`: answers to its requests, or unchanged frames if `areFrames` is true. The
+ * client's clock advances between them.
  */
 function leaseBy(family: Family, parts: readonly Uint8Array[], areFrames = false): void {
   const [clientId, request] = family === AF_INET ? ["00626f78", [3, 1]] : ["000100012c", [23, 24, 56, 31]]
@@ -205,7 +205,7 @@ function requireSound({ state, send, changes }: Step): void {
     if (!/^[0-9a-f.:]+\/\d+$/.test(lease.address)) throw new Error(`the address ${lease.address}`)
 }
 
-/** Runs a reader. Returns undefined if it succeeds or throws an expected error, otherwise the fault. */
+/** Runs a reader. Returns the fault, or undefined if the reader succeeds or throws an expected error. */
 export function judgeReader(name: string, parts: readonly Uint8Array[], areValid = false): string | undefined {
   const reader = readers[name]
   if (!reader) return `there is no reader of "${name}"`

@@ -18,7 +18,8 @@ export class Tally {
   }
 
   /**
-   * Throws if cases failed, without the first `since` of them. The message contains each case as a line for the corpus.
+   * Throws if cases failed after the first `since` failures. The message contains each of these cases as a line for the
+   * corpus.
    */
   requireHeld(since = 0): void {
     const broken = this.#broken.slice(since)

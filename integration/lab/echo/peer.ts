@@ -52,7 +52,7 @@ export interface EchoQuestion {
   readonly message?: string
 }
 
-/** Sends a message from a namespace, and returns the answer. Throws `ProgramError` without a connection or answer. */
+/** Sends a message from a namespace, and returns the answer. Throws `ProgramError` if no answer arrives. */
 export async function askEcho(from: Namespace, question: EchoQuestion): Promise<EchoReply> {
   const { stdout } = await from.exec(process.execPath, clientArgs(question, scaleTimeout(waitLimitMs)))
   return JSON.parse(stdout) as EchoReply

@@ -1,15 +1,17 @@
 /**
- * Answers TCP and UDP messages on one port of one address. Prints the port on a line when it is ready. Port 0 chooses a
- * free port.
+ * Answers TCP and UDP messages on one port of one address. Prints the port on a line when the server listens. If PORT
+ * is 0, the kernel chooses a free port.
  *
  *   bun integration/lab/echo/server.ts ADDRESS PORT
  */
 /** The answer to a message: its text, and both ends of the connection as the server sees them. */
 export interface EchoReply {
   readonly message: string
-  /** The source of the message. After masquerading this is an address of the translating host. */
+  /** The source of the message. If the message was masqueraded, this is an address of the translating host. */
   readonly from: { readonly address: string; readonly port: number }
-  /** The destination of the message. After port mapping this is the container. */
+  /**
+   * The destination of the message. If a mapped port received the message, this is the container's address and port.
+   */
   readonly to: { readonly address: string; readonly port: number }
 }
 

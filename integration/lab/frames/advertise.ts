@@ -1,4 +1,4 @@
-/** Sends one router advertisement twice on an interface of its namespace: `bun advertise.ts eth0`. */
+/** Sends one router advertisement twice on an interface of the current namespace: `bun advertise.ts eth0`. */
 import { engine } from "../../../pkg/engine/mod.ts"
 import { getLink, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import { openPacketSocket } from "./packet-socket.ts"

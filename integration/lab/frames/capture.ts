@@ -1,4 +1,7 @@
-/** Makes an interface of its namespace promiscuous, like a packet capture, until stdin ends: `bun capture.ts br0`. */
+/**
+ * Makes an interface of the current namespace promiscuous until stdin ends, like a packet capture: `bun capture.ts
+ * br0`.
+ */
 import { engine } from "../../../pkg/engine/mod.ts"
 import { getLink, RouteSocket } from "../../../pkg/netlink/mod.ts"
 import { openPacketSocket } from "./packet-socket.ts"

@@ -8,8 +8,8 @@ export const advertised = "2001:db8:bad:"
 
 /**
  * Sends a router advertisement from a container, and waits until the host has accepted or ignored it. The kernel counts
- * an advertisement before it processes it, but processes all of them in sequence. So this function sends two and waits
- * until the kernel has counted the second.
+ * an advertisement before processing it, but processes advertisements in sequence. So this function sends the
+ * advertisement twice, and waits until the kernel has counted both.
  */
 export async function advertiseRouter(from: Namespace, link: string, host: Namespace): Promise<void> {
   const before = await countAdvertisements(host)

@@ -1,4 +1,4 @@
-/** Prints the frames of an interface of its namespace, one per line, until it is killed: `bun record.ts br0`. */
+/** Prints the frames of an interface of the current namespace, one per line, until killed: `bun record.ts br0`. */
 import { writeSync } from "node:fs"
 import { engine } from "../../../pkg/engine/mod.ts"
 import { getLink, RouteSocket } from "../../../pkg/netlink/mod.ts"

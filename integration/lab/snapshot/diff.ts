@@ -23,7 +23,7 @@ export function formatChanges(changes: readonly Change[]): string {
     .join("\n")
 }
 
-/** Returns the shortest list of changes from `a` to `b`: longest common subsequence, without common ends. */
+/** Returns the shortest list of changes from `a` to `b`, by their longest common subsequence. */
 function diffLines(a: readonly string[], b: readonly string[]): Omit<Change, "section">[] {
   let start = 0
   while (start < a.length && start < b.length && a[start] === b[start]) start++

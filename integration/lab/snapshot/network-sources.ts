@@ -37,8 +37,8 @@ function configuredFlags(flags: readonly unknown[]): unknown[] {
 }
 
 /**
- * Reports whether the kernel created an address or route by itself: it adds link-local addresses and multicast routes
- * to every link that is up, some of them after seconds.
+ * Reports whether the kernel created an address or route by itself. The kernel adds link-local addresses and multicast
+ * routes to every link that is up, some of them after seconds.
  */
 function isKernelMade(object: Json): boolean {
   return /^(fe80:|ff00::\/8)/i.test(String(object.local ?? object.dst)) && object.protocol !== "static"
@@ -99,7 +99,10 @@ const sysctls = [
   ...["accept_ra", "accept_dad", "enhanced_dad", "disable_ipv6", "proxy_ndp"],
 ]
 
-/** Runs grep(1), and again if it fails: the kernel may delete a link's directory while grep reads it. */
+/**
+ * Runs grep(1) until it succeeds, at most five times, because the kernel may delete a link's directory while grep reads
+ * it.
+ */
 const grepAgain =
   'for _ in 1 2 3 4 5; do text=$(grep "$@") && break; done; status=$?; printf "%s\\n" "$text"; exit $status'
 

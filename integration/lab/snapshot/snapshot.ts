@@ -12,8 +12,8 @@ const sources: Readonly<Record<string, Source>> = { ...networkSources, ...filter
 
 /**
  * Returns everything that a plugin may change in a namespace: links, addresses, routes and rules of all tables,
- * queueing disciplines, packet filter rules and sysctls. For a host it includes the files in `directories`, by default
- * those where plugins keep state.
+ * queueing disciplines, packet filter rules and sysctls. The snapshot of a host includes the files in `directories`, by
+ * default those in which plugins keep state.
  */
 export async function takeSnapshot(
   namespace: Namespace,
@@ -28,7 +28,7 @@ export async function takeSnapshot(
 }
 
 /**
- * The directory of DEL's empty marker files, each of which stays until its interface is deleted. A test of a single
+ * The directory of DEL's empty marker files. A marker stays until its interface is deleted, but a test of a single
  * chained plugin does not delete the interface, so snapshots omit this directory.
  */
 const DELETIONS = "/run/cni/deletions"
@@ -36,7 +36,7 @@ const DELETIONS = "/run/cni/deletions"
 /** The separator between the outputs of two programs. */
 const mark = "\u0001\n"
 
-/** Returns the sections of all sources. One shell runs all programs: entering a namespace is slow. */
+/** Returns the sections of all sources. One shell runs all programs, because entering a namespace is slow. */
 async function sourceSections(namespace: Namespace): Promise<(readonly [string, string[]])[]> {
   const present = Object.entries(sources).filter(
     ([, { command, optional }]) => !optional || Bun.which(command[0] ?? ""),
@@ -60,7 +60,7 @@ async function sourceSections(namespace: Namespace): Promise<(readonly [string, 
 const quote = (word: string) => `'${word.replaceAll("'", "'\\''")}'`
 
 /**
- * Throws with a diff if two snapshots differ. Ignores changes for which `allowed` returns true.
+ * Throws with a diff if two snapshots differ, except by changes for which `allowed` returns true.
  *
  * @example
  * const before = await takeSnapshot(host)
@@ -73,8 +73,8 @@ export function expectUnchanged(before: Snapshot, after: Snapshot, allowed?: (ch
 }
 
 /**
- * Lists everything in a directory, with a line for each entry: `path/`, `path = "content"` or `path -> target`. `root`
- * is prepended to paths for reading, but is not in the lines. Returns no lines if the directory does not exist.
+ * Returns a line for each entry in a directory: `path/`, `path = "content"` or `path -> target`. `root` is the path of
+ * the file system, which the lines do not contain. Returns no lines if the directory does not exist.
  */
 async function directoryLines(root: string, directory: string): Promise<string[]> {
   const all = await readdir(root + directory, { withFileTypes: true }).catch(() => [])

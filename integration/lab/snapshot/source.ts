@@ -1,7 +1,7 @@
 /** One kind of state of a namespace: the command that prints it, and a function that makes lines to compare. */
 export interface Source {
   readonly command: readonly string[]
-  /** Whether the program may be missing on this machine. Then the snapshot omits this section. */
+  /** Whether the snapshot omits this section if the program is missing on this machine. */
   readonly optional?: boolean
   lines(stdout: string): string[]
 }
@@ -9,7 +9,7 @@ export interface Source {
 /** A JSON object of unknown shape. */
 export type Json = { readonly [key: string]: unknown }
 
-/** Parses the JSON list that `ip -j` and similar commands print. They print nothing for an empty list. */
+/** Parses the JSON list that `ip -j` and similar commands print. Empty output is an empty list. */
 export function parseList(stdout: string): Json[] {
   return JSON.parse(stdout.trim() || "[]") as Json[]
 }
