@@ -30,7 +30,7 @@ export const dhcpFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const dhcpKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`daemonSocketPath`",

@@ -22,8 +22,8 @@ import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 import type { Store } from "./store.ts"
 
 /**
- * Locks the store and runs `work` on it. Returns `undefined` without a store. After an error of `work` the seal stays
- * broken, so that the next session reads every file. Throws the errors of `Store.lock`.
+ * Locks the store and runs `work` on it. Returns `undefined` if the store does not exist. If `work` throws, the seal
+ * stays broken, so that the next session reads every file. Throws the errors of `Store.lock`.
  */
 export function inSession<T>(store: Store, work: (session: Session) => T): T | undefined {
   using lock = store.lock()
@@ -35,8 +35,8 @@ export function inSession<T>(store: Store, work: (session: Session) => T): T | u
 }
 
 /**
- * The owners and addresses in a locked store. Files are written before the index. A process that is killed in between
- * leaves a broken seal, never a wrong index.
+ * The owners and addresses in a locked store. Files are written before the index, so a kill in between leaves a broken
+ * seal, never a wrong index.
  */
 export class Session {
   readonly place: StorePlace
@@ -129,7 +129,7 @@ export class Session {
 export interface Request {
   readonly owner: LeaseOwner
   readonly netns: NamespaceRecord | undefined
-  /** The ranges of free addresses. A file of ranges is read while the store is locked. */
+  /** The ranges of free addresses. If they are in a file, ADD reads it while the store is locked. */
   readonly ranges: RangeSource
   /** The addresses that the container must get. */
   readonly requested: readonly Address[]
@@ -148,9 +148,9 @@ export interface Granted {
 }
 
 /**
- * Reserves an address of each range set for an owner, or no address at all. An owner that already has addresses is
- * refused if it may be alive. Otherwise it gets the same addresses again. Returns `undefined` without a store. Throws
- * `CniError` 999 with upstream's texts.
+ * Reserves an address of each range set for an owner, or no address at all. If the owner already has addresses, refuses
+ * the owner if its container may exist, and otherwise reserves the same addresses again. Returns `undefined` if the
+ * store does not exist. Throws `CniError` 999 with upstream's texts.
  */
 export function allocate(store: Store, lease: PreparedLease, request: Request): Granted[] | undefined {
   return inSession(store, (session) => allocateAll(session, lease, request))
@@ -234,7 +234,7 @@ function reserveRequested({ session, lease, index, set, owner }: Choice, address
   })
 }
 
-/** Reserves an address. On failure releases the addresses of dead containers, rebuilds the index, and retries. */
+/** Calls `reserve`. If it finds no address, releases the addresses of dead containers and calls it again. */
 function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined): Reserved | undefined {
   const reserved = reserve()
   if (reserved) return reserved
@@ -242,7 +242,7 @@ function reserveOrReclaim(session: Session, reserve: () => Reserved | undefined)
   return reserve()
 }
 
-/** Releases and returns the addresses of an earlier container with this owner. Throws if it may be alive. */
+/** Releases and returns the addresses of an earlier container with this owner. Throws if that container may exist. */
 function takeFromFormer(session: Session, owner: LeaseOwner, sets: readonly RangeSet[]): Address[] {
   const holding = session.holding(owner)
   const [first] = holding?.addresses ?? []
@@ -281,7 +281,7 @@ function failure(message: string, options: { details?: string } = {}): CniError 
 
 /**
  * Releases reservations from earlier boots if their containers' namespaces no longer exist, and logs this to stderr.
- * Reads every reservation, so it runs only before a refusal of ADD. `surveyStore` returns what it would release.
+ * This reads every reservation, so call it only before a refusal. `surveyStore` returns what this would release.
  */
 function reclaimDead(session: Session): void {
   for (const owner of session.owners()) {

@@ -144,8 +144,8 @@ const ipArgs = { IP: (value: string) => value }
 export type HostLocalConfig = ReturnType<typeof parseHostLocalConfig>
 
 /**
- * Reads the configuration. Throws code 7, or code 4 for `CNI_ARGS`. For DEL and GC invalid values are not errors,
- * because these verbs need only the directory of the reservations.
+ * Reads the configuration. Throws code 7, or code 4 for `CNI_ARGS`. For DEL and GC, reads only the directory of the
+ * reservations, so that invalid values are not errors.
  */
 export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const directory = directoryOf(network, raw)
@@ -198,8 +198,8 @@ export function parseHostLocalConfig(network: NetworkConfig, { verb, args, raw }
     /** The path of a file in the format of resolv.conf(5), whose content becomes `dns` in the result. */
     resolvConf: ipam.resolvConf || undefined,
     /**
-     * The path of the file with the ranges that the cluster assigned to this node. `rangeSets` is then empty, and ADD
-     * reads the file while the store is locked.
+     * The path of the file with the ranges that the cluster assigned to this node. If it is set, `rangeSets` is empty,
+     * and ADD reads the file while the store is locked.
      */
     rangesFile,
   }

@@ -32,7 +32,7 @@ export const kernelFiles = {
 export type Files = typeof kernelFiles
 
 /**
- * Returns the text of a small file, truncated to the length of `buffer`. Any reservation, cursor or seal is shorter.
+ * Returns the text of a small file, truncated to the length of `buffer`; reservations, cursors and seals are shorter.
  * Never blocks on a pipe. Throws `SyscallError`.
  */
 export function readSmall(files: Files, path: string, buffer = new Uint8Array(4096)): string {
@@ -40,7 +40,7 @@ export function readSmall(files: Files, path: string, buffer = new Uint8Array(40
   return decodeUtf8(buffer.subarray(0, files.read(file.fd, buffer)))
 }
 
-/** Writes a small file in place, so that it never lacks its text. Does not sync it. */
+/** Writes a small file in place, without sync, so that the file never lacks its text. */
 export function writeSmall(files: Files, path: string, text: string): void {
   using file = new libc.FileDescriptor(files.open(path, libc.Open.WriteOnly | libc.Open.Create, 0o600))
   const bytes = encodeUtf8(text)

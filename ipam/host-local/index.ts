@@ -7,14 +7,14 @@ import { type LeaseRecord, Owners, type Renew } from "./records.ts"
 
 /**
  * The index of a store, which makes searches fast: a record for each owner, and a bitmap of the taken addresses. It is
- * a cache of the reservations' files. If it cannot be written, the next call reads all files.
+ * a cache of the reservations' files. If it cannot be written, the next call rebuilds it from them.
  */
 export class Index {
   readonly #files: Files
   readonly #directory: string
   readonly records: Owners
   readonly #pages = new Map<string, Uint8Array>()
-  /** Whether the bitmap is being rebuilt. Pages that are not in memory then count as empty, even if on disk. */
+  /** Whether the bitmap is being rebuilt. If so, pages on disk are not read, and those not in memory count as empty. */
   #isNew = false
   #isWritten = true
 
@@ -58,7 +58,7 @@ export class Index {
     this.#writePage(page, bytes.subarray(at, at + 1), at)
   }
 
-  /** Clears the bitmap, including pages that are only on disk. Call `note` and `writePages` after it. */
+  /** Clears the bitmap in memory and ignores the one on disk. `note` and `writePages` must follow. */
   clear(): void {
     this.#isNew = true
     this.#pages.clear()
@@ -84,7 +84,7 @@ export class Index {
     this.records.replaceAll(new Set(names), numbers, { renew, attempt: (write) => this.attempt(write) })
   }
 
-  /** Makes the next call rebuild the index. For a file that the index cannot represent. */
+  /** Makes the next call rebuild the index, because a file differs from what the index says. */
   distrust(): void {
     this.#isWritten = false
   }
@@ -123,7 +123,7 @@ export class Index {
   }
 }
 
-/** The size of a page of the bitmap in bytes. It has a bit for each of 32768 addresses, set for taken addresses. */
+/** The size of a page of the bitmap in bytes. A page has 32768 bits, each of which is set if its address is taken. */
 export const pageBytes = 4096
 
 const bitsPerPage = BigInt(pageBytes * 8)

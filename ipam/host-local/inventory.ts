@@ -11,11 +11,11 @@ import { surveyStore } from "./survey.ts"
 /** A taken address, for display and tools. */
 export interface Lease {
   readonly address: string
-  /** The owner of the reservation. "torn" for an empty file, "foreign" for a file that is not a reservation. */
+  /** The owner of the reservation; "torn" if the file is empty or incomplete, "foreign" if it is not a reservation. */
   readonly holder: LeaseOwner | "torn" | "foreign"
   /** The write time of the file, in milliseconds since 1970. */
   readonly writtenMs: number
-  /** The path of the container's network namespace, and whether it still exists. Absent if it was not recorded. */
+  /** The path of the container's network namespace, and whether the namespace exists. Absent if it was not recorded. */
   readonly netns?: { path: string; exists: boolean }
   /** The state of the owner. Absent for files that are not reservations. */
   readonly liveness?: Liveness
@@ -36,12 +36,12 @@ export function listNetworks(dataDir: string, files: Files = kernelFiles): strin
   })
 }
 
-/** Returns the taken addresses of a network, by file name. Reads one directory without a lock, and no files. */
+/** Returns the taken addresses of a network, by the names of their files, which it does not read. Takes no lock. */
 export function takenAddresses({ files, directory }: Store): string[] {
   return ifPresent(() => Array.from(listAddresses(files, directory), ([name]) => name)) ?? [] // there is no store
 }
 
-/** Returns the taken addresses of a network, each with its container. Reads without a lock and changes nothing. */
+/** Returns the taken addresses of a network, each with its owner. Takes no lock and changes nothing. */
 export function listLeases(store: Store): Lease[] {
   const { files, directory } = store
   const taken: { address: string; holder: Lease["holder"] }[] = []
@@ -62,8 +62,8 @@ export function listLeases(store: Store): Lease[] {
 
 /**
  * Checks whether ADD can succeed: the store accepts new files, and each range set has free addresses. Throws code 50. A
- * full range set is only logged to stderr, because runtimes treat an error as a node without network. They then start
- * no containers, even those that have an address.
+ * full range set is only logged to stderr, because runtimes start no container on a node whose STATUS fails, even if
+ * the container needs no new address.
  */
 export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void {
   const refusal = `Cannot reserve addresses in "${store.directory}"`
@@ -92,7 +92,7 @@ export function checkStatus(store: Store, rangeSets: readonly RangeSet[]): void 
   }
 }
 
-/** Returns the use of a range set: the assigned addresses, how many of them are reclaimable, and the total. */
+/** Returns the use of a range set: the number of taken addresses, how many of them are reclaimable, and the total. */
 export function usageOf(
   set: RangeSet,
   taken: readonly Address[],

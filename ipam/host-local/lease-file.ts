@@ -5,7 +5,7 @@ import { type Address, formatAddress, parseAddress } from "./ranges.ts"
 
 export interface LeaseOwner {
   readonly containerId: string
-  /** The interface. "" in reservations from before 2019, which apply to all interfaces of a container. */
+  /** The interface; "" in reservations from before 2019, which are for all interfaces of a container. */
   readonly ifName: string
 }
 
@@ -25,7 +25,7 @@ export function parseOwner(text: string): LeaseOwner | "torn" | "foreign" {
   return containerId === undefined ? "foreign" : { containerId, ifName }
 }
 
-/** Reports whether a reservation is an owner's: by container and interface, or by container in the old format. */
+/** Reports whether a reservation is this owner's. In the old format, only the container is compared. */
 export function isHeldBy(holder: LeaseOwner | "torn" | "foreign", owner: LeaseOwner): boolean {
   if (typeof holder === "string" || holder.containerId !== owner.containerId) return false
   return holder.ifName === owner.ifName || holder.ifName === ""
@@ -36,10 +36,13 @@ export function describeOwner({ containerId, ifName }: LeaseOwner): string {
   return ifName === "" ? `container ${containerId}` : `container ${containerId}, interface ${ifName}`
 }
 
-/** The way to install the tool that errors recommend. A node may lack it, because no plugin needs it. */
+/** How to install the tool that errors recommend. A node may lack the tool, because no plugin needs it. */
 export const toolHint = '("cni install --tool-dir" installs "cni")'
 
-/** Returns the addresses that have a file, with their text. A name that is not canonical is not a reservation. */
+/**
+ * Returns the addresses that have a file, each with the file's name. Ignores names that are not an address as we print
+ * it.
+ */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
   for (const name of files.readDirectory(directory)) {
     const address = parseAddress(name)
@@ -63,15 +66,20 @@ export function readHolder(
   }
 }
 
-/** `O_TMPFILE`, for an unnamed file, on x86-64 and arm64, <fcntl.h>. Each refuses the other's value with `EINVAL`. */
+/**
+ * `O_TMPFILE`, for an unnamed file, on x86-64 and on arm64, <fcntl.h>. The other machine refuses the value with
+ * `EINVAL`.
+ */
 export const unnamed = [0o20200000, 0o20040000]
 
-/** Returns the prefix of an owner's drafts. In the name of an empty draft it is the only trace of the owner. */
+/** Returns the prefix in the names of an owner's drafts. If a draft is empty, only this prefix identifies the owner. */
 export function draftPrefix({ containerId, ifName }: LeaseOwner): string {
   return crc32(`${containerId}@${ifName}`).toString(16).padStart(8, "0")
 }
 
-/** The prepared file of a reservation. Disposal deletes the draft, but not the reservations that `take` made of it. */
+/**
+ * The prepared file of a reservation. Disposal deletes this draft, but not the reservations that `take` made from it.
+ */
 export class PreparedLease implements Disposable {
   readonly #path: string
   readonly #owner: LeaseOwner
@@ -92,7 +100,7 @@ export class PreparedLease implements Disposable {
   /**
    * Makes the draft the reservation at a path. Returns its write time in nanoseconds since 1970, or `undefined` if the
    * path exists. The file appears complete, as a hard link. If the file system has no hard links (vfat, some network
-   * and overlay mounts), creates a new file exclusively, like upstream. If a crash leaves that file empty, it is
+   * and overlay mounts), creates a new file exclusively, like upstream; if a crash leaves that file empty, it is
    * repaired like any torn file. If this throws `SyscallError`, it has created nothing.
    */
   take(path: string): bigint | undefined {
@@ -136,7 +144,10 @@ export class PreparedLease implements Disposable {
   }
 }
 
-/** Removes a file after a failure, ignoring own errors: the first is more useful, and a rebuild handles the file. */
+/**
+ * Removes a file after a failure. Ignores own errors, because the first error says more, and a rebuild handles the
+ * file.
+ */
 export function withdraw(files: Files, path: string): void {
   try {
     files.unlink(path)

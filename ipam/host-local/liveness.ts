@@ -2,12 +2,15 @@ import { isErrno, SyscallError } from "../../pkg/libc/mod.ts"
 import { type Files, readSmall, type StorePlace } from "./files.ts"
 import type { LeaseRecord, NamespaceRecord } from "./records.ts"
 
-/** Returns the ID of this boot. No process survives a boot. */
+/** Returns the ID of this boot. A container from another boot no longer exists. */
 export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/** Reports whether a recorded namespace is still at its path. Returns true if the path cannot be read. */
+/**
+ * Reports whether a recorded namespace is still at its path. Returns true if stat(2) fails for another reason than a
+ * missing file.
+ */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = files.stat(path)
@@ -17,16 +20,19 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/** The state of an owner. A dead owner's addresses may be given to others, a lost owner's only to the same owner. */
+/**
+ * The state of an owner. The addresses of a "dead" owner may be given to any owner, those of a "lost" one only to the
+ * same owner.
+ */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**
  * Returns the state of a reservation's owner, as far as it can be proved.
  *
  * - "dead": the reservation is from an earlier boot, and the owner's namespace does not exist.
- * - "lost": the namespace is no longer at its path, or the reservation is from an earlier boot. A new container of that
- *   name replaces the owner. A program might still have the namespace open.
- * - "alive": anything else. Also if the files are newer than the record, or if other hosts share the store.
+ * - "lost": the namespace is no longer at its path, or the reservation is from an earlier boot. A program might still
+ *   have the namespace open, so only a new container of the same name may replace the owner.
+ * - "alive": anything else. Also if the files are newer than the record, or if other hosts use the store.
  *
  * `isHere` says whether the namespace exists.
  */
@@ -52,8 +58,8 @@ function isUnchanged(files: Files, directory: string, { addresses, written }: Le
 }
 
 /**
- * Reports whether the owner of a reservation ended with an earlier boot, for example by a power cut. A torn reservation
- * of that boot is free. Returns false if other hosts use the store, because their boots are unknown.
+ * Reports whether the owner of a reservation ended with an earlier boot, for example by a power cut. If so, a torn
+ * reservation of that boot is free. Returns false if other hosts use the store, because their boots are unknown.
  */
 export function isEnded({ files, directory, bootId }: StorePlace, { bootId: recorded, netns }: LeaseRecord): boolean {
   const isHere = netns !== undefined && namespaceExists(files, netns)
@@ -72,7 +78,7 @@ export function isShared(files: Files, directory: string): boolean {
 
 /**
  * Local file systems, by their numbers in <linux/magic.h>. After a power cut a file on them is complete, empty, or ends
- * with zeros. It never contains older data of its blocks.
+ * with zeros. It never contains older data of its disk blocks.
  */
 const ownTypes: ReadonlySet<number> = new Set([
   0xef53, // ext2, ext3, ext4
@@ -89,7 +95,7 @@ const ownTypes: ReadonlySet<number> = new Set([
 
 /**
  * Reports whether the addresses of an owner may be given to others, because the owner is dead. Returns false for
- * reservations in the old format, which are for a whole container: GC removes them.
+ * reservations in the old format, which are for all interfaces of a container; only GC releases these.
  */
 export function isReclaimable(place: StorePlace, record: LeaseRecord): boolean {
   const isOld = record.bootId !== place.bootId

@@ -17,7 +17,7 @@ import {
 import { CniError, Code } from "../../pkg/types/mod.ts"
 import { ifPresent } from "./files.ts"
 
-/** The default timeout for the lock: half a minute, a hundred times as long as a process needs the lock. */
+/** The default timeout for the lock. A process has the lock for a hundredth of this time. */
 const defaultDeadlineMs = 30_000
 
 /** The interval of attempts without an event, because upstream unlocks some time before it closes the file. */
@@ -27,12 +27,11 @@ const lookAgainMs = 20
 const inVain = new Set<string>()
 
 /**
- * Locks the store until disposal, with flock(2) on the same file as upstream. The kernel releases the lock when the
- * process ends. Returns `undefined` if the store's directory does not exist.
+ * Locks the store until disposal, with flock(2) on the same file as upstream. The kernel also releases the lock when
+ * the process ends. Returns `undefined` if the store's directory does not exist.
  *
- * Waits with inotify until another process closes the file, without sleeping. After a timeout, throws code 11 with the
- * process and program that has the lock. A process times out only once: the undo of its ADD then tries the lock without
- * waiting.
+ * Waits with inotify until another process closes the file. After a timeout, throws code 11 with the process and
+ * program that has the lock. Each process waits for at most one timeout: the undo of its ADD then only tries the lock.
  */
 export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): FileDescriptor | undefined {
   const path = `${directory}/lock`
@@ -53,7 +52,7 @@ export function lockStore(directory: string, deadlineMs = defaultDeadlineMs): Fi
   }
 }
 
-/** The timeout of STATUS for the lock: many times as long as all calls of a burst need it. */
+/** The timeout of STATUS for the lock. All calls of a burst together need the lock for a fraction of this time. */
 const statusDeadlineMs = 5_000
 
 /** Throws code 11 with the lock's holder if the lock does not become free, because an ADD would time out. */
@@ -79,7 +78,7 @@ function wait(fd: Fd, path: string, end: number, deadlineMs: number): void {
   }
 }
 
-/** Returns a watch of a path; undefined at the user's limit of watches. The lock is then tried every millisecond. */
+/** Returns a watch of a path. Returns undefined at the user's limit of watches; `wait` then tries every millisecond. */
 function tryWatch(path: string): FileDescriptor | undefined {
   return unlessErrno(() => watchClosing(path), "EMFILE", "ENFILE", "ENOSPC", "ENOENT")
 }

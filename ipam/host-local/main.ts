@@ -20,7 +20,10 @@ export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }
 
-/** The host-local plugin: until DEL a container has one address of each range set, reserved by files on this host. */
+/**
+ * The host-local plugin. From ADD to DEL, a container has one address of each range set, reserved by a file on this
+ * host.
+ */
 export const hostLocal = definePlugin<HostLocalConfig>({
   name: "host-local",
   fields: hostLocalFields,
@@ -71,7 +74,7 @@ function requireAddresses(call: Call, config: HostLocalConfig): void {
   )
 }
 
-/** Returns the range sets of a configuration for tools. Returns none if the file of ranges is unusable. */
+/** Returns the range sets of a configuration, for tools. Returns none if the file with the ranges is unusable. */
 export function knownRangeSets(config: HostLocalConfig): readonly RangeSet[] {
   try {
     return rangeSetsOf(config)
@@ -103,7 +106,7 @@ function readResolvConf(path: string): Dns {
   }
 }
 
-/** Parses the name servers, domain, search list and options of resolv.conf(5), unchecked. Ignores other keywords. */
+/** Parses the name servers, domain, search list and options of resolv.conf(5), without checking them. */
 export function parseResolvConf(text: string): Dns {
   const dns: Required<Pick<Dns, "nameservers" | "search" | "options">> & Dns = {
     nameservers: [],

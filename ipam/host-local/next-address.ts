@@ -18,7 +18,9 @@ export function readCursor({ files, directory }: StorePlace, index: number): Add
   return text === undefined ? undefined : parseAddress(text.trim())
 }
 
-/** Writes the last assigned address of range set `index`. A failure is only logged: addresses are reused sooner. */
+/**
+ * Writes the last assigned address of range set `index`. Only logs a failure, which makes addresses be reused sooner.
+ */
 export function writeCursor({ files, directory, log }: StorePlace, index: number, address: Address): void {
   try {
     writeSmall(files, cursorPath(directory, index), formatAddress(address))
@@ -32,9 +34,9 @@ function cursorPath(directory: string, index: number): string {
 }
 
 /**
- * Returns the next address to assign: the first free one after the cursor, which is the last assigned address. Searches
- * all ranges of the set and then from the beginning up to the cursor, so that a released address is reused as late as
- * possible. Without a cursor in the set, starts at the first range. Returns `undefined` if the set is full.
+ * Returns the next address to assign: the first free one after `cursor`, the last assigned address. Searches all ranges
+ * of the set, and at last the addresses up to the cursor, so that a released address is reused as late as possible.
+ * Starts at the first range if the cursor is not in the set. Returns `undefined` if the set is full.
  */
 export function nextAddress(set: RangeSet, cursor: Address | undefined, index: Index): Address | undefined {
   for (const [first, last] of walk(set, cursor)) {
@@ -48,7 +50,7 @@ export function nextAddress(set: RangeSet, cursor: Address | undefined, index: I
   return undefined
 }
 
-/** Returns the addresses of a set as intervals in search order. An interval may be empty. */
+/** Returns the addresses of a set as intervals in the order of the search. An interval may be empty. */
 function walk(set: RangeSet, cursor: Address | undefined): [first: Address, last: Address][] {
   const before: [Address, Address][] = []
   const after: [Address, Address][] = []

@@ -7,22 +7,22 @@ import { parseRangeSets, type RangeSet } from "./ranges.ts"
 /** The directory of this node's ranges. `cni-agent` writes a file for each network: `/run/cni/ranges/NETWORK.json`. */
 export const RANGES_DIRECTORY = "/run/cni/ranges"
 
-/** The maximum size of a file in bytes. A file has about 150 bytes, and one read(2) reads it. */
+/** The maximum size of a file in bytes. Files have about 150 bytes. */
 const FILE_MAX = 4096
 
 /** The ranges that the cluster assigned to this node, from the file of `ipam.rangesFile`. */
 export interface NodeRanges {
   readonly version: 1
   readonly node: string
-  /** The node's prefixes, at most one per family; empty if it has none. A container gets an address of each. */
+  /** The node's prefixes, at most one per family; empty if it has none. A container gets an address of each prefix. */
   readonly ranges: readonly string[]
-  /** Earlier ranges of the node. Containers may still have addresses of them. */
+  /** Earlier ranges of the node, whose addresses containers may still have. */
   readonly former: readonly string[]
 }
 
 /**
- * Reads the file with a node's ranges. Returns undefined if it does not exist. Throws code 11 for a file of another
- * kind, and code 5 if users other than root can change its directory.
+ * Reads the file with a node's ranges. Returns undefined if the file does not exist. Throws code 11 if the content is
+ * invalid, and code 5 if users other than root can change the directory.
  */
 export function findNodeRanges(path: string): NodeRanges | undefined {
   using file = FileDescriptor.find(path)
@@ -43,12 +43,12 @@ export interface RangeSource {
   readonly rangesFile: string | undefined
 }
 
-/** Returns the ranges of a configuration, or those in its file. Throws code 11 if the file has no ranges. */
+/** Returns the ranges of a configuration, or those in its file. Throws code 11 if the file has no valid ranges. */
 export function rangeSetsOf({ rangeSets, rangesFile }: RangeSource): readonly RangeSet[] {
   return rangesFile === undefined ? rangeSets : nodeRangeSets(rangesFile)
 }
 
-/** Returns the range sets of a file, one for each prefix. Throws code 11 if the file has no ranges yet. */
+/** Returns the range sets of a file, one for each prefix. Throws code 11 if the file has no valid ranges. */
 export function nodeRangeSets(path: string): RangeSet[] {
   const file = findNodeRanges(path)
   if (file === undefined) throw refuse(path, 'it does not exist; "cni-agent run" writes it once this node has a range')

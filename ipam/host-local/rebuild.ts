@@ -9,8 +9,8 @@ import { renewRecords, scanStore } from "./survey.ts"
 const abandonedNs = 600_000_000_000n
 
 /**
- * Rebuilds the index from the files of the reservations, and repairs torn files. This is necessary once per boot, and
- * after another program has created or removed a reservation. The store must be locked.
+ * Rebuilds the index from the files of the reservations, and repairs torn files. A rebuild is necessary once per boot,
+ * and after another program has created or removed a reservation. The store must be locked.
  */
 export function rebuildIndex(store: StorePlace): Index {
   const { files, directory, log } = store
@@ -52,8 +52,9 @@ function removeAbandoned(files: Files, directory: string): void {
 }
 
 /**
- * Repairs a torn file. Restores it if a record has its owner. Otherwise removes it, because its ADD was never answered
- * or its container ended with the power cut. Logs failures; the next call then tries again.
+ * Repairs the torn file of `address`. If a record has its `owner`, restores the file. If none has, removes the file,
+ * because its ADD was never answered, or its container ended with the power cut. Logs failures; the next call then
+ * tries again.
  */
 function repair({ files, directory, log }: StorePlace, index: Index, address: string, owner?: LeaseOwner): void {
   const path = `${directory}/${address}`
@@ -72,13 +73,14 @@ function repair({ files, directory, log }: StorePlace, index: Index, address: st
 
 /**
  * The modification time that marks a store's directory and its index as complete: the first second of 1990, which no
- * clock shows. If another program, the Go plugin or `rm`, adds or removes a file, the kernel sets the current time.
+ * clock shows. If another program, such as the Go plugin or `rm`, adds or removes a file, the kernel sets the current
+ * time.
  */
 const sealed = 631_152_000_000_000_000n
 
 /**
- * Reports whether nothing in the store or the index has changed since `seal`. A directory that was restored from a
- * backup has another change time, which programs cannot set. After a power cut the boot ID is different.
+ * Reports whether nothing in the store or the index has changed since `seal`. The seal contains the change time, which
+ * differs in a directory restored from a backup, and the boot ID, which differs after a power cut.
  */
 export function isSealed(place: StorePlace): boolean {
   const expected = ifPresent(() => sealText(place))

@@ -8,11 +8,14 @@ export interface LeaseRecord {
   readonly owner: LeaseOwner
   /** The addresses as text, in the order of the range sets. */
   readonly addresses: readonly string[]
-  /** The boot of the reservation. If another program made the reservation, the boot in which it was first seen. */
+  /** The boot of the reservation; if another program made the reservation, the boot in which it was first seen. */
   readonly bootId: string
-  /** The write times of the addresses' files, in nanoseconds since 1970. They distinguish the files from later ones. */
+  /**
+   * The write times of the addresses' files, in nanoseconds since 1970. A later file of the same address has another
+   * time.
+   */
   readonly written: readonly bigint[]
-  /** The container's network namespace. Absent if another program made the reservation. */
+  /** The container's network namespace; absent if another program made the reservation. */
   readonly netns?: NamespaceRecord
 }
 
@@ -62,8 +65,8 @@ function checksum(text: string): string {
 const fileCount = 256
 
 /**
- * The records of all owners, as lines of text in 256 files, "owners-00" to "owners-ff". A search reads only a few of
- * them. A file is read when needed and rewritten in place.
+ * The records of all owners, as lines of text in 256 files, "owners-00" to "owners-ff". A file is read when needed and
+ * rewritten in place, so a search for an owner reads only one.
  */
 export class Owners {
   readonly #files: Files
@@ -103,9 +106,9 @@ export class Owners {
   }
 
   /**
-   * Replaces the records file by file, so that all of them are never in memory at the same time. `renew` receives the
-   * records and the number of a file, and returns its new records. `names` are all files in the directory. `numbers`
-   * are the files that will have records; no other file is read.
+   * Replaces the records file by file, so that all of them are never parsed at the same time. `renew` gets the records
+   * and the number of a file, and returns the file's new records. `names` are all files in the directory. `numbers` are
+   * the files that will have records.
    */
   replaceAll(
     names: ReadonlySet<string>,
@@ -122,7 +125,7 @@ export class Owners {
     }
   }
 
-  /** Returns the owners with a record in the files that were read. After `replaceAll` these are all files. */
+  /** Returns the owners with a record in the files read so far. After `replaceAll` these are all owners. */
   list(): LeaseOwner[] {
     return [...this.#lines.values()].flat().flatMap((line) => parseRecord(line)?.owner ?? [])
   }

@@ -7,8 +7,8 @@ import { formatAddress, parseAddress, type RangeSet, rangeOf } from "./ranges.ts
 import type { Store } from "./store.ts"
 
 /**
- * Reserves an address of each range set, or no address at all. The reservations are written when this returns. Throws
- * `CniError`, with upstream's text if upstream has the error.
+ * Reserves an address of each range set, or no address at all. The reservations' files exist when this returns. Throws
+ * `CniError`, with upstream's text if upstream has the same error.
  */
 export function reserve(store: Store, request: Request): Granted[] {
   return describeErrors(`Cannot reserve addresses in "${store.directory}"`, () => {
@@ -36,7 +36,7 @@ function takeBack(store: Store, owner: LeaseOwner): void {
   }
 }
 
-/** Releases all of an owner's addresses; none is not an error. Returns false if the store does not exist. */
+/** Releases all of an owner's addresses. Having none is not an error. Returns false if the store does not exist. */
 export function release(store: Store, owner: LeaseOwner): boolean {
   return describeErrors(`Cannot release the addresses of ${describeOwner(owner)} in "${store.directory}"`, () => {
     store.removeDrafts((found) => formatOwner(found) === formatOwner(owner), draftPrefix(owner))
@@ -49,7 +49,7 @@ export function release(store: Store, owner: LeaseOwner): boolean {
   })
 }
 
-/** Releases one address for a person, and the others of its owner. Returns the owner of a reserved address. */
+/** Releases an address, and the other addresses of its owner, for `cni ipam release`. Returns the address's owner. */
 export function releaseAddress(store: Store, address: string): ReturnType<Session["holder"]> {
   return describeErrors(`Cannot release ${address} in "${store.directory}"`, () =>
     inSession(store, (session) => {
@@ -62,7 +62,9 @@ export function releaseAddress(store: Store, address: string): ReturnType<Sessio
   )
 }
 
-/** Releases reservations of owners that `isKept` rejects. Continues after failures; throws one error at the end. */
+/**
+ * Releases the reservations whose owner `isKept` rejects. Continues after failures, and throws one error at the end.
+ */
 export function releaseOthers(store: Store, isKept: (owner: LeaseOwner) => boolean): void {
   describeErrors(`Cannot clean up "${store.directory}"`, () => {
     const failures = new Failures()
@@ -90,7 +92,7 @@ function describeErrors<T>(message: string, action: () => T): T {
 
 /**
  * Checks that an owner still has its addresses: at least one, and every address of the previous result that is in the
- * range sets. Throws an error that names each missing address, or its other owner.
+ * range sets. Throws an error that names each address that is not reserved, or is reserved for another owner.
  */
 export function checkReservation(
   store: Store,

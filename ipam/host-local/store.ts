@@ -14,7 +14,7 @@ import {
 import { isShared, readBootId } from "./liveness.ts"
 import { lockStore } from "./lock.ts"
 
-/** The directory of a network's reservations. The other fields are for tests. */
+/** The directory of a network's reservations. The optional fields are for tests. */
 export interface StoreOptions {
   /** The directory: `<dataDir>/<network>`. */
   readonly directory: string
@@ -33,7 +33,7 @@ export class Store {
   readonly #drafts: string
   readonly #lockDeadlineMs: number | undefined
   #isOwn = false
-  /** Whether other hosts use the store. Known after `prepareLease`. */
+  /** Whether other hosts use the store; true until `prepareLease` finds out. */
   #isShared = true
 
   constructor({ directory, log, files = kernelFiles, bootId = readBootId(files), lockDeadlineMs }: StoreOptions) {
@@ -54,29 +54,33 @@ export class Store {
     this.#requireOwn()
   }
 
-  /** Throws if others than root can change the store. One check is enough: if only root can, that remains so. */
+  /**
+   * Throws if others than root can change the store. Checks only once, because nobody but root can change the outcome.
+   */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")
     this.#isOwn = true
   }
 
   /**
-   * Locks the store until the descriptor is closed. Returns `undefined` without a store. Throws code 11 after a
-   * timeout, and code 5 if users other than root can change the store.
+   * Locks the store until the descriptor is closed. Returns `undefined` if the store does not exist. Throws code 11
+   * after a timeout, and code 5 if users other than root can change the store.
    */
   lock(): FileDescriptor | undefined {
     this.#requireOwn()
     return lockStore(this.directory, this.#lockDeadlineMs)
   }
 
-  /** Syncs the file names if other hosts use the store: they read the reservations after this host has failed. */
+  /**
+   * Syncs the file names if other hosts use the store, because those read the reservations even if this host crashes.
+   */
   sync(): void {
     if (this.#isShared) this.files.syncPath(this.directory)
   }
 
   /**
-   * Writes the file of a reservation. If other hosts use the store, syncs it before it gets the name of an address.
-   * Otherwise syncs nothing: a power cut can destroy only reservations of containers that it also ends; see `isEnded`.
+   * Writes the draft of a reservation. If other hosts use the store, syncs the draft. On a local file system this is
+   * unnecessary: a power cut that destroys a reservation also ends its container; see `isEnded`.
    */
   prepareLease(owner: LeaseOwner): PreparedLease {
     this.#requireOwn()
@@ -97,7 +101,10 @@ export class Store {
     }
   }
 
-  /** Throws `SyscallError` if nothing could be reserved now. Leaves no file, even killed, where unnamed files exist. */
+  /**
+   * Throws `SyscallError` if nothing could be reserved now. If the file system has unnamed files, leaves no file even
+   * if killed.
+   */
   tryLease(): void {
     this.#requireOwn()
     const owner = { containerId: "status", ifName: "status" }
@@ -112,8 +119,8 @@ export class Store {
   }
 
   /**
-   * Removes the drafts of stale owners, whose ADD was killed, and unfinished drafts without an owner. `prefix` limits
-   * this to the drafts of one owner. A remaining draft is harmless.
+   * Removes drafts of stale owners, left by a killed ADD, and empty drafts without an owner. `prefix` limits this to
+   * the drafts of one owner. Only logs a failure, because drafts are harmless.
    */
   removeDrafts(isStale: (owner: LeaseOwner) => boolean, prefix = ""): void {
     this.#requireOwn()

@@ -65,15 +65,15 @@ export function addHolding(holdings: Map<string, Holding>, owner: LeaseOwner, ad
 
 /** The state of a store, as a rebuild of its index would find it. */
 export interface Survey {
-  /** The addresses of all owners. Includes torn files of known owners. */
+  /** The addresses of all owners, including those in torn files whose owner a record names. */
   readonly records: readonly LeaseRecord[]
   /** The addresses that an ADD would release before it fails for lack of addresses. */
   readonly reclaimable: ReadonlySet<string>
 }
 
 /**
- * Reads every reservation of a store, without a lock and without changes. Returns the state that an ADD would find.
- * STATUS and `cni ipam ls` use it to show reclaimable addresses. Calls `take` for each address with a file.
+ * Reads every reservation of a store, without a lock and without changes. Returns the state that an ADD would find, of
+ * which STATUS and `cni ipam ls` show the reclaimable addresses. Calls `take` for each address with a file.
  */
 export function surveyStore(store: StorePlace, take: Take = () => {}): Survey {
   const { files, directory } = store
@@ -102,9 +102,9 @@ export interface RecordsFile {
 }
 
 /**
- * Returns the records of all owners in one index file: the `known` record if it matches the reservations' files, or
- * else a new record of this boot. A torn file belongs to the owner in a record, unless a power cut has ended that
- * owner. Calls `restore` for such files, and removes them from the scan's list.
+ * Returns the records of the owners in one index file: the `known` record if it matches the reservations' files, or
+ * else a new record of this boot. A torn file is attributed to the owner that a record names, unless a power cut has
+ * ended that owner. Calls `restore` for such a file, and removes it from `scan.torn`.
  */
 export function renewRecords(store: StorePlace, scan: Scan, { number, known, restore }: RecordsFile): LeaseRecord[] {
   const holdings = holdingsOf(scan, number)

@@ -37,7 +37,7 @@ export const staticFields = {
   runtimeConfig: { kind: "object", fields: { ips: texts } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const staticKeyDocs: readonly KeyDoc[] = [
   {
     keys: "`addresses`",
@@ -97,8 +97,8 @@ export type StaticConfig = ReturnType<typeof parseStaticConfig>
  * Reads the configuration. The addresses are `ipam.addresses` and those of `IP` in `CNI_ARGS`. `args.cni.ips` replaces
  * both, and `runtimeConfig.ips` replaces all others. Replaced entries are not checked, because they may be
  * placeholders. An address without a prefix length gets that of the network in `ipam.addresses` that contains the
- * address. Throws code 7 with the address, and code 4 for `CNI_ARGS`. Reads nothing for DEL and GC, which have nothing
- * to clean up.
+ * address. Throws code 7 with the address, or code 4 for `CNI_ARGS`. For DEL and GC, which have nothing to clean up,
+ * reads nothing.
  */
 export function parseStaticConfig(
   network: NetworkConfig,
@@ -146,14 +146,17 @@ function networksOf(addresses: JsonValue | undefined): Cidr[] {
   })
 }
 
-/** Parses an address of a runtime. Without a prefix length it gets that of its network. */
+/** Parses an address from a runtime. If it has no prefix length, it gets that of its network in `networks`. */
 function wantedCidr(text: string, networks: readonly Cidr[]): Cidr | undefined {
   const ip = parseIp(text)
   const network = ip && networks.find((each) => contains(each, ip))
   return network ? { ip, prefix: network.prefix } : parseCidr(text)
 }
 
-/** Returns the addresses of `IP` in `CNI_ARGS`. Each address gets the gateway of `GATEWAY` that is in its subnet. */
+/**
+ * Returns the addresses of `IP` in `CNI_ARGS`, each with the gateway of `GATEWAY` that is in its subnet, if there is
+ * one.
+ */
 function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))

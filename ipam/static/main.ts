@@ -36,7 +36,9 @@ function checkStatic({ network, ifName }: Call, { ips }: StaticConfig): void {
   })
 }
 
-/** Returns the texts that find one of perhaps thousands of addresses: the address alone, and with its gateway. */
+/**
+ * Returns the texts by which CHECK finds an address among perhaps thousands: the address alone, and with its gateway.
+ */
 function namesOf({ address, gateway }: IpConfig): string[] {
   const ip = { address: normalCidr(address) ?? address }
   return gateway === undefined

@@ -27,7 +27,7 @@ export const bandwidthFields = {
   runtimeConfig: { kind: "object", fields: { bandwidth: { kind: "object", fields: entry } } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const bandwidthKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["ingressRate", "egressRate"],

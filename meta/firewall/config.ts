@@ -39,7 +39,7 @@ export const firewallFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const firewallKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["backend"],

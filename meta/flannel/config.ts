@@ -21,7 +21,7 @@ const path = {
 /** The keys of the plugin's configuration, without those for the delegate. */
 export const flannelFields = { subnetFile: path, dataDir: path } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const flannelKeyDocs: readonly KeyDoc[] = [
   { paths: ["subnetFile"], default: "`/run/flannel/subnet.env`", meaning: "flanneld's file with the node's subnet" },
   {

@@ -9,7 +9,7 @@ export const vrfFields = {
   table: { kind: "integer", min: 0, max: 2 ** 32 - 1, default: 0 },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const vrfKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["vrfname"],

@@ -40,7 +40,7 @@ export const bridgeFields = {
   disableContainerInterface: off,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const bridgeKeyDocs: readonly KeyDoc[] = [
   { paths: ["bridge"], default: "`cni0`", meaning: "the bridge; created if it does not exist, and never removed" },
   {
@@ -135,7 +135,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
 
 export type BridgeConfig = ReturnType<typeof parseBridgeConfig>
 
-/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
+/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, 4 for `CNI_ARGS`. */
 export function parseBridgeConfig(network: NetworkConfig, call: ConfigCall) {
   const { verb } = call
   const lenient = isCleanup(verb)

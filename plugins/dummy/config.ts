@@ -18,7 +18,7 @@ export const dummyFields = {
   mac: macAddress,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const dummyKeyDocs: readonly KeyDoc[] = [
   { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { paths: ["mtu"], default: "the kernel's 1500", meaning: "68 to 65535; 0 for the kernel's" },

@@ -33,7 +33,7 @@ export const hostDeviceFields = {
   ipam: interfaceKeys.ipam,
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["runtimeConfig.deviceID"],

@@ -34,7 +34,7 @@ export const macvlanFields = {
   runtimeConfig: { kind: "object", fields: { mac: macAddress } },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["master"],
@@ -83,7 +83,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
 
 export type MacvlanConfig = ReturnType<typeof parseMacvlanConfig>
 
-/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
+/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, 4 for `CNI_ARGS`. */
 export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   const read = parseConfig(macvlanFields, call.raw, isCleanup(call.verb))
   return {

@@ -12,7 +12,7 @@ import { CniError, Code, type NetworkConfig } from "../../pkg/types/mod.ts"
 
 export const ptpFields = { ...interfaceKeys, ...masqueradeKeys } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const ptpKeyDocs: readonly KeyDoc[] = [
   { paths: ["ipam.type"], default: "required", meaning: "the IPAM plugin" },
   { paths: ["ipMasq"], default: "false", meaning: "traffic to other networks leaves the host with the host's address" },

@@ -30,7 +30,7 @@ export const tapFields = {
   },
 } as const satisfies Fields
 
-/** The documentation of the keys, from which the table on the plugin's page, the schema and the manual page are made. */
+/** The documentation of the keys, the source of the table on the plugin's page, the schema and the manual page. */
 export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["owner", "group"],
@@ -78,7 +78,7 @@ export const tapKeyDocs: readonly KeyDoc[] = [
 
 export type TapConfig = ReturnType<typeof parseTapConfig>
 
-/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, code 4 for `CNI_ARGS`. */
+/** Parses the configuration; for DEL and GC, ignores invalid values. Throws code 7 with the key, 4 for `CNI_ARGS`. */
 export function parseTapConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const read = parseConfig(tapFields, raw, isCleanup(verb))
   return {

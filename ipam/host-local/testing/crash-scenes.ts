@@ -9,7 +9,7 @@ export const v4 = [{ subnet: "10.0.0.0/29" }] // 5 addresses
 export const v6 = [{ subnet: "fd00::/125" }] // 6 addresses
 export const capacity = 5
 
-/** Runs an action. Reports whether it finished: false if its process was killed. Rethrows refusals. */
+/** Runs an action. Reports whether it ended without a kill of its process. Rethrows other errors. */
 export function survives(fault: FaultyFiles, action: () => void): boolean {
   try {
     action()
@@ -75,7 +75,7 @@ export const scenes: Record<
 
 export const everybody = ["a", "x", "y", "go", ...Array.from({ length: capacity }, (_, index) => `old-${index}`)]
 
-/** File systems with and without hard links. Without them a reservation is visible before it is complete. */
+/** File systems with and without hard links. Without them, a reservation's file is visible before it is complete. */
 export const fileSystems = [
   { where: "", hasLinks: true },
   { where: " on a file system without links to files", hasLinks: false },

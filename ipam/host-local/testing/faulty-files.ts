@@ -14,7 +14,9 @@ export function killedAt(at: number): FaultyFiles {
   return faulty((call) => (call >= at ? new Killed() : undefined))
 }
 
-/** Returns the kernel's system calls. From number `at` on, `times` calls that need space fail with `ENOSPC`. */
+/**
+ * Returns the kernel's system calls, of which `times` calls that need space fail with `ENOSPC`, from number `at` on.
+ */
 export function fullAt(at: number, times = 1): FaultyFiles {
   const needRoom = ["createFile", "link", "makeDirectories", "sync", "syncPath", "writeAt", "writeExisting"]
   let left = times
@@ -37,13 +39,13 @@ export function withoutLinks(files: Files): Files {
   return { ...files, link }
 }
 
-/** Returns the kernel's system calls. Calls that change something fail, as on a read-only file system. */
+/** Returns the kernel's system calls, of which those that change something fail, as on a read-only file system. */
 export function readOnly(): FaultyFiles {
   const change = ["createFile", "link", "setModified", "truncate", "unlink", "writeAt", "writeExisting"]
   return faulty((_, name) => (change.includes(name) ? new SyscallError(name, errnoNumber("EROFS"), "test") : undefined))
 }
 
-/** Returns the kernel's system calls. Opening this path fails, as with a security module. */
+/** Returns the kernel's system calls, of which opening `path` fails, as with a security module. */
 export function unreadable(path: string): FaultyFiles {
   return faulty((_, name, [first]) =>
     name === "open" && first === path ? new SyscallError(name, errnoNumber("EACCES"), JSON.stringify(path)) : undefined,
