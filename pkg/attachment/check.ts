@@ -12,7 +12,10 @@ export interface Recorded {
   addresses: Cidr[]
 }
 
-/** Returns the part of prevResult about the container's interface. Throws `CniError`: code 7 without prevResult. */
+/**
+ * Returns the part of `prevResult` that describes the container's interface. Throws `CniError`, with code 7 if
+ * `prevResult` is missing.
+ */
 export function readRecorded(call: { network: { prevResult?: Result | undefined }; ifName: string }): Recorded {
   const { prevResult } = call.network
   if (!prevResult) throw new CniError(Code.InvalidNetworkConfig, `Cannot check "${call.ifName}": prevResult is missing`)
@@ -24,8 +27,8 @@ export function readRecorded(call: { network: { prevResult?: Result | undefined 
 }
 
 /**
- * Returns the container's interface. Throws `CniError` if it does not exist or is not of this kind. `undefined` accepts
- * any kind, because an earlier plugin of the chain may have created the interface.
+ * Returns the container's interface. Throws `CniError` if it does not exist or is not of `kind`. If `kind` is
+ * undefined, accepts any kind, because an earlier plugin of the chain may have created the interface.
  */
 export function expectInterface(
   inside: NetlinkSocket,
@@ -46,7 +49,10 @@ export function noHostEnd({ name, kind }: Link): CniError {
   return mismatch(`interface "${name}"`, "a veth with its peer on the host", `kind "${kind}"`)
 }
 
-/** Checks that a link's setting has the number that `words` gives for the expected word. Throws `CniError`. */
+/**
+ * Checks that `found` is the number of the word `expected` in `words`. `what` names the setting in the error. Throws
+ * `CniError`.
+ */
 export function checkSetting<T extends Readonly<Record<string, number>>>(
   what: string,
   words: T,
@@ -80,7 +86,10 @@ export function checkUp({ flags, name }: Link, what: string): void {
   if ((flags & IFF_UP) === 0) throw mismatch(`${what} "${name}"`, "up", "down")
 }
 
-/** Checks that a host's end is up, has this owner's alias or none, and this MTU unless undefined. Throws `CniError`. */
+/**
+ * Checks that the host's end of a pair is up, and has the owner's alias or none. Also checks `mtu`, if given. Throws
+ * `CniError`.
+ */
 export function checkHostEnd(end: Link, owner: Owner, { mtu }: { mtu?: number | undefined }): void {
   checkUp(end, "host interface")
   const comment = ownerComment(owner)

@@ -26,7 +26,7 @@ interface Place {
 
 /**
  * Deletes the interface of an attachment, and the host's end of a pair, like `ip link del`. Finds the interface by its
- * name in the namespace, otherwise by its owner's alias. Keeps an interface of that name if it belongs to another
+ * name in the namespace, or else by its owner's alias. Keeps an interface with that name that belongs to another
  * attachment. A missing interface is not an error. Throws `CniError`, after deleting as much as possible.
  */
 export function deleteInterface(place: Place, owner: Owner, kind: InterfaceKind): void {
@@ -62,12 +62,18 @@ function findOwnEnd(host: NetlinkSocket, { namespace, ifName }: Place, comment: 
   return !alias && leadsTo(host, sandbox, end) && !isGiven(sandbox, link) ? end : undefined
 }
 
-/** Reports whether host-device moved this link to the container. Such a link belongs to the host, under any name. */
+/**
+ * Reports whether host-device moved this link to the container. Such a link must not be deleted, because the host owns
+ * it.
+ */
 function isGiven(sandbox: Netns, link: Link): boolean {
   return new GivenDevices(sandbox).findOwner(link) !== undefined
 }
 
-/** Deletes an interface without an end on the host. One without an alias is from the Go suite or from a killed ADD. */
+/**
+ * Deletes an interface without an end on the host. An interface without an alias counts as the attachment's, because
+ * the Go suite sets no alias.
+ */
 function deleteInside({ namespace, ifName }: Place, comment: string, kind: InterfaceKind): void {
   using sandbox = Netns.find(namespace)
   if (!sandbox) return

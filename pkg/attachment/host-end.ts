@@ -4,8 +4,8 @@ import type { Netns } from "../netns/mod.ts"
 type Sandbox = Pick<Netns, "fd" | "isOwn">
 
 /**
- * Returns the host's end of a container's veth: each of the two links has the other as its peer. Returns undefined for
- * other kinds, and if the peer is in a third namespace. Throws `NetlinkError`.
+ * Returns the host's end of a container's veth: the link that is the peer of `inside` and has `inside` as its peer.
+ * Returns undefined if `inside` is no veth, or if its peer is not on the host. Throws `NetlinkError`.
  */
 export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link): Link | undefined {
   const end = findLikelyHostEnd(host, inside)
@@ -13,8 +13,8 @@ export function findHostEnd(host: NetlinkSocket, sandbox: Sandbox, inside: Link)
 }
 
 /**
- * Like `findHostEnd`, but may return the end of another pair. Links of two namespaces often have the same indexes,
- * because every namespace counts them from 1. For callers that also check another property of the link.
+ * Like `findHostEnd`, but may return the end of another pair, because links of two namespaces often have the same
+ * indexes. The caller must also check another property of the link.
  */
 export function findLikelyHostEnd(host: NetlinkSocket, inside: Link): Link | undefined {
   if (inside.kind !== "veth") return undefined
@@ -29,7 +29,9 @@ export function leadsTo(host: NetlinkSocket, sandbox: Sandbox, end: Link): boole
   return findNsid(host, sandbox.fd) === end.attributes.linkNetnsId
 }
 
-/** Reports whether the peer is in the link's own namespace. The kernel reports every other namespace. */
+/**
+ * Reports whether a link's peer is in the same namespace. For a peer in another namespace the kernel reports an nsid.
+ */
 function endsInOwn({ attributes }: Link): boolean {
   return attributes.linkNetnsId === undefined
 }

@@ -23,13 +23,16 @@ import type { Attaching, AttachmentConfig, Checking, Lease, Sides } from "./plug
 
 /** The keys that choose the link below the interface (its master). */
 export interface MasterConfig {
-  /** The master's name. If undefined, the interface of the earlier plugin, or else the link of the default route. */
+  /**
+   * The master's name. If undefined, the master is the earlier plugin's interface, or else the link of the default
+   * route.
+   */
   master: string | undefined
   /** Whether the master is in the container's namespace instead of the host's. */
   linkInContainer: boolean
 }
 
-/** Returns the configured master, or the default one. Throws code 7 if it does not exist. */
+/** Returns the configured master, or the default one. Throws code 7 if the master does not exist. */
 export function requireMaster(
   { call, host, inside }: Pick<Sides, "call" | "host" | "inside">,
   { master, linkInContainer }: MasterConfig,
@@ -68,9 +71,9 @@ export function findMasterForStatus(
 }
 
 /**
- * Returns the link below a container's interface: the link of this name. Without a name, returns the link of the
- * default route with the lowest metric: IPv4 before IPv6, and the first of several next hops. `isInside` is true if the
- * socket is in the container's namespace. Throws code 7 if the link does not exist.
+ * Returns the link below a container's interface: the link `name`, or by default the link of the default route with the
+ * lowest metric, IPv4 before IPv6, and the first of several next hops. `isInside` is true if the socket is in the
+ * container's namespace. Throws code 7 if the link does not exist.
  */
 export function requireParent(route: NetlinkSocket, name: string | undefined, isInside = false): Link {
   const parent = name === undefined ? findDefault(route) : findLink(route, name)

@@ -8,8 +8,8 @@ import { CniError, Code } from "../types/mod.ts"
  * - "host": the host's end of the pair. GC finds it without the container's namespace.
  * - "container": the interface itself. The kernel deletes it with its namespace.
  *
- * `module` is the module to load if the kernel lacks the kind. STATUS checks this for kinds that are created on a
- * parent, or that refuse a multicast MAC.
+ * `module` is the kernel module that provides the kind. It is given only if `requireKind` can check the kind: if the
+ * kernel refuses the kind without a parent, or with a multicast MAC.
  */
 export const interfaceKinds = {
   veth: { owner: "host" },
@@ -30,8 +30,8 @@ const otherKinds = { ifb: { module: "ifb" }, vrf: { module: "vrf" } } as const s
 type Kind = InterfaceKind | keyof typeof otherKinds
 
 /**
- * Throws `CniError` if the kernel provably lacks a kind. Requests a link that the kernel cannot create, which loads the
- * module, like ADD. The request has a multicast MAC; ipvlan accepts that, but it needs a parent.
+ * Throws `CniError` if the kernel lacks a kind and has no module for it. Requests a link that no kernel creates,
+ * because it has a multicast MAC and no parent. The kernel loads the module for this request, as for an ADD.
  */
 export function requireKind(host: NetlinkSocket, kind: Kind): void {
   if (moduleOf(kind) === undefined) return

@@ -17,7 +17,7 @@ export interface AttachmentConfig extends Omit<InterfaceConfig, "mac"> {
   ipMasq?: boolean
   /** Networks that the container reaches without masquerade, instead of only its own network. */
   ipMasqBeyond?: readonly string[]
-  /** The packet filter for the masquerade. If undefined, the one that the kernel supports. */
+  /** The packet filter for the masquerade. If undefined, nf_tables is used, or iptables if nf_tables fails. */
   ipMasqBackend?: BackendName | undefined
   /** Whether the interface stays down. */
   disableContainerInterface?: boolean
@@ -37,13 +37,16 @@ export interface Sides {
 
 /** An attachment during its ADD. */
 export interface Attaching extends Sides {
-  /** The reverses of the ADD's changes on the host. Changes inside the container are deleted with the interface. */
+  /**
+   * The reverses of the ADD's changes on the host. Changes inside the container need none: they vanish with the
+   * interface.
+   */
   undo: Undo
 }
 
 /**
  * Returns the result for the interface: addresses, routes, DNS. Call it once the interface exists and passes frames,
- * because DHCP can lease an address only then. Other plugins lease the addresses before `attach`. Throws the IPAM
+ * because DHCP can lease an address only then. Other IPAM plugins lease the addresses before `attach`. Throws the IPAM
  * plugin's error.
  */
 export type Lease = () => Result
@@ -51,7 +54,7 @@ export type Lease = () => Result
 /** An attachment during its CHECK. */
 export interface Checking extends Sides {
   recorded: Recorded
-  /** The container's interface. It exists, is up, and has the recorded MAC and MTU. */
+  /** The container's interface, which is up and has the recorded MAC and MTU. */
   link: Link
 }
 
@@ -68,10 +71,13 @@ export interface RestoringInterfaces<C> extends Omit<Restoring<C>, "attachments"
   readonly filter: PacketFilter | undefined
 }
 
-/** The routes inside a container. The kernel accepts them in this order: those of `first`, then those of `last`. */
+/**
+ * The routes inside a container. Those of `first` must be added before those of `last`, or the kernel refuses the
+ * latter.
+ */
 export interface ContainerRoutes {
   readonly first: readonly RouteSpec[]
-  /** Networks of the container's addresses. The kernel adds routes for them, deleted before `last` is added. */
+  /** Networks of the container's addresses. The kernel's own routes to them are deleted before `last` is added. */
   readonly networks: readonly Cidr[]
   readonly last: readonly RouteSpec[]
 }
@@ -89,22 +95,26 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   readonly fields?: Plugin<C>["fields"]
   config: Plugin<C>["config"]
   /**
-   * Completes the IPAM plugin's result for the runtime. Called before anything is created, and by STATUS. Without this
-   * function, all addresses belong to the first interface. Throws `CniError` for addresses that the plugin cannot use.
+   * Completes the IPAM plugin's result for the runtime. ADD calls it before it creates anything, and STATUS calls it
+   * too. Without this function, all addresses belong to the first interface. Throws `CniError` for addresses that the
+   * plugin cannot use.
    */
   complete?(leased: Result, config: C): Result
-  /** Takes over an earlier plugin's interface. Returns ADD's result, or undefined without one. Throws `CniError`. */
+  /**
+   * Takes over the earlier plugin's interface and returns ADD's result. Returns undefined if there is no such
+   * interface. Throws `CniError`.
+   */
   chained?(attaching: Attaching, config: C): Result | undefined
-  /** Checks before the lease that the ADD can succeed, or throws `CniError`. Returns data that `attach` needs. */
+  /** Checks, before addresses are leased, that the ADD can succeed. Returns data for `attach`. Throws `CniError`. */
   prepare?(attaching: Attaching, config: C): Prepared
   /**
    * Creates the interface, with the addresses and routes of the lease. Returns the interfaces for ADD's result. Called
    * after the addresses are leased, except for DHCP. Throws `CniError`.
    */
   attach(attaching: Attaching, lease: Lease, config: C, prepared: Prepared): Interface[]
-  /** Compares everything that the common code does not compare. Throws `CniError` with the first difference. */
+  /** Checks the plugin's own part of the attachment. Throws `CniError` with the first difference. */
   check?(checking: Checking, config: C): void
-  /** Compares the routes, if they differ from those of the result by design. Throws `CniError`. */
+  /** Checks the container's routes, if they differ from those of the result by design. Throws `CniError`. */
   checkRoutes?(checking: Checking): void
   /** Returns the container's routes, if they differ from those of the result by design. */
   routesInside?(recorded: Recorded, link: Link): ContainerRoutes
@@ -114,7 +124,7 @@ export interface InterfacePlugin<C extends AttachmentConfig, Prepared = void> {
   requireRoomFor?(host: RouteSocket, result: Result, config: C): void
   /** Returns the features that may have added rules to the packet filter during ADD. */
   rules?(filter: PacketFilter | undefined): readonly Pick<OwnedRules<never, NamespaceFile>, "remove" | "gc">[]
-  /** Restores lost objects of the host. The common code restores the masquerade. */
+  /** Restores the plugin's lost objects on the host, except the masquerade, which the common code restores. */
   restore?(restoring: RestoringInterfaces<C>): void
   /** For DEL: removes objects that remain after the interface and the `rules` are removed. Throws `CniError`. */
   detach?(call: Call, config: C, owner: Owner): void

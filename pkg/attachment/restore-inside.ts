@@ -65,8 +65,8 @@ function plainRoutes({ prevResult, addresses }: Recorded, link: Link): Container
 }
 
 /**
- * Returns the routes that the kernel adds for addresses. Gateways are reached through them. The sbr plugin moves these
- * routes, so they can be missing although the address exists.
+ * Returns the routes that the kernel adds for addresses, and through which gateways are reached. They can be missing
+ * although the addresses exist, because the sbr plugin moves them.
  */
 function connectedRoutes(addresses: readonly Cidr[], { index }: Link): RouteSpec[] {
   return addresses.flatMap(({ ip, prefix }) => {

@@ -31,9 +31,9 @@ export function openSandbox({ namespace, containerId, ifName }: Place): Netns {
 }
 
 /**
- * Returns a container's namespace for a DEL that changes objects without an owner in it. Returns `undefined` if it no
- * longer exists, or if the path, such as /proc/PID/ns/net, now leads to another container's namespace. Interfaces in
- * that namespace have another owner. Throws `CniError` and `NetlinkError`.
+ * Returns a container's namespace for a DEL that changes objects which record no owner. Returns `undefined` if the
+ * namespace no longer exists, has too many links to determine its owner, or is now another container's, which a path
+ * such as /proc/PID/ns/net can lead to. Throws `CniError` and `NetlinkError`.
  */
 export function findSandbox({
   namespace,
@@ -75,7 +75,7 @@ function isAnothers(sandbox: Netns, containerId: string, ifName: string): boolea
   return hasOther
 }
 
-/** Reports whether a link may have an owner. The many pairs that a container may create inside itself have none. */
+/** Reports whether a link may have an owner. Returns false for a pair that a container has created inside itself. */
 function mayHaveOwner({ kind, attributes: { alias, linkNetnsId, altNames } }: Link): boolean {
   return kind === "veth" ? linkNetnsId !== undefined : alias !== undefined || altNames !== undefined
 }

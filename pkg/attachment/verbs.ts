@@ -120,7 +120,10 @@ function leaseAll<C extends AttachmentConfig>(
   return result
 }
 
-/** Returns a function that sets the current MTU of the container's interface. A DHCP server may have changed it. */
+/**
+ * Returns a function that writes the current MTU into the container's interface of a result, because a DHCP server may
+ * have changed the MTU.
+ */
 function withCurrentMtu(inside: RouteSocket, { ifName }: Call): (one: Interface) => Interface {
   const mtu = findLink(inside, ifName)?.mtu
   return (one) => (one.sandbox && one.name === ifName && one.mtu && mtu ? { ...one, mtu } : one)

@@ -36,7 +36,7 @@ const MAC_PATTERN =
   "|(-[0-9A-Fa-f]{2}){5}|(-[0-9A-Fa-f]{2}){7}|(-[0-9A-Fa-f]{2}){19})" +
   "|[0-9A-Fa-f]{4}((\\.[0-9A-Fa-f]{4}){2}|(\\.[0-9A-Fa-f]{4}){3}|(\\.[0-9A-Fa-f]{4}){9}))"
 
-/** Parses an interface's hardware address. Refuses multicast, and all zeros in 6 bytes, like the kernel. */
+/** Parses an interface's hardware address. Like the kernel, refuses multicast addresses, and 6 bytes of zeros. */
 function parseOwnMac(text: string): Uint8Array | undefined {
   const mac = parseMac(text)
   const isOwn = mac?.length !== 6 || (((mac[0] ?? 0) & 1) === 0 && mac.some((byte) => byte !== 0))
@@ -72,7 +72,7 @@ export const pathOrNone = {
 const MIN_MTU = 68
 const MAX_MTU = 65535
 
-/** A configured MTU. With 0 or less the kernel chooses the MTU; see `linkMtu`. */
+/** A configured MTU. If it is 0 or less, the kernel chooses the MTU; see `linkMtu`. */
 export const mtuOrNone = {
   kind: "integer",
   min: -(2 ** 31),
@@ -81,7 +81,7 @@ export const mtuOrNone = {
   expected: `0, or a number from ${MIN_MTU} to ${MAX_MTU}`,
 } as const
 
-/** The MTU of an interface on a master. `requireMtuOfParent` refuses a larger one than the master's. */
+/** The MTU of an interface on a master. Its limit is the master's MTU, which `requireMtuOfParent` checks. */
 export const mtuOnMaster = { ...mtuOrNone, max: 2 ** 31 - 1 } as const
 
 /** Returns the keys of a table, such as the modes of a kind of link, as the values of a choice. */
@@ -130,7 +130,10 @@ export interface InterfaceConfig {
   mac: string | undefined
   /** Whether the interface accepts routes and addresses from router advertisements; undefined if not configured. */
   acceptRa?: boolean | undefined
-  /** The DNS settings that replace the IPAM plugin's. An empty object removes the IPAM plugin's. */
+  /**
+   * The DNS settings that replace the IPAM plugin's. If undefined, the IPAM plugin's stay; an empty object removes
+   * them.
+   */
   dns: Dns | undefined
   /** The name of the IPAM plugin; undefined for an attachment without addresses. */
   ipam: string | undefined
@@ -143,7 +146,10 @@ export function isCleanup(verb: string): boolean {
   return verb === "DEL" || verb === "GC"
 }
 
-/** Converts `interfaceKeys`. Throws code 7 for the MTU and 4 for `CNI_ARGS`, unless the verb cleans up. */
+/**
+ * Converts `interfaceKeys`. Throws code 7 for an invalid MTU and code 4 for invalid `CNI_ARGS`, unless `verb` is a
+ * cleanup.
+ */
 export function readInterfaceKeys(
   read: InterfaceKeys,
   network: NetworkConfig,

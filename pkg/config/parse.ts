@@ -16,8 +16,8 @@ import type { Fields, Infer, ObjectSchema, Schema } from "./schema.ts"
  * level, `null` counts as absent, and unknown keys are ignored. Throws code 7 with the key, the expected form and the
  * value.
  *
- * With `lenient`, for DEL and GC, a wrong top-level key counts as absent: a configuration that was broken after ADD
- * must not stop a cleanup.
+ * With `lenient`, for DEL and GC, a top-level key with an invalid value counts as absent, because a configuration that
+ * was broken after ADD must not prevent a cleanup.
  */
 export function parseConfig<F extends Fields>(fields: F, raw: JsonObject, lenient = false): Infer<F> {
   return readObject({ kind: "object", fields }, raw, "", lenient) as Infer<F>

@@ -41,7 +41,7 @@ interface TextSchema extends Common {
   /** Returns `undefined` for an invalid text. Errors then describe a valid text by `form`. */
   readonly check?: (text: string) => unknown
   readonly form?: string
-  /** A regular expression for the texts that `check` accepts, as far as possible. Only for JSON Schema. */
+  /** A regular expression for JSON Schema, which approximates `check`. */
   readonly pattern?: string
   readonly default?: string
 }

@@ -24,7 +24,7 @@ const BY_PROTOCOL = 1 << 3
 const BY_DESTINATION_PORT = 1 << 5
 
 /**
- * Up to this number of ports, each gets a request of its own. The kernel scans its whole table for every request, so
+ * Up to this number of ports, each port gets its own request. The kernel scans its whole table for every request, so
  * for more ports a single request lists all entries of the protocol.
  */
 const PORTS_ASKED = 16
@@ -65,7 +65,7 @@ export interface Tuple {
 export interface ConntrackEntry {
   /** The tuple of its packets before any translation. */
   original: Tuple
-  /** The tuple of the replies. Their source is the destination after translation. */
+  /** The tuple of the replies. Its source is the original packets' destination after translation. */
   reply: Tuple
 }
 
@@ -101,8 +101,8 @@ export function flushConntrack(
 
 /**
  * Deletes the tracked connections of a family, with any protocol, that have been neither translated nor answered and
- * for which `isStale` is true. They began while a rule was missing. The kernel would otherwise treat all later packets,
- * including a retransmitted SYN, like the first. Throws `NetlinkError`.
+ * for which `isStale` is true. Such a connection began while a rule was missing, and the kernel would treat all of its
+ * later packets, including a retransmitted SYN, like the first. Throws `NetlinkError`.
  */
 export function flushUntranslated(
   socket: ConntrackSocket,

@@ -20,7 +20,9 @@ export interface TestBus extends AsyncDisposable {
   received(count: number): Promise<string[]>
 }
 
-/** Starts a bus with an answer for each message in order. It sends the parts of an answer one by one. */
+/**
+ * Starts a bus that replies to each message with the next of `answers`, and sends the parts of an answer one by one.
+ */
 export async function startBus(directory: string, ...answers: readonly Answer[]): Promise<TestBus> {
   const path = join(directory, crypto.randomUUID().slice(0, 8))
   const script = `

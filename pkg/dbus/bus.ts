@@ -89,12 +89,14 @@ export class Bus implements Disposable {
     throw new DbusError(`Cannot authenticate at the system bus: it answered "${lines.join('", "')}"`)
   }
 
-  /** Reports whether a program owns this name on the bus, which means that it runs. Throws `DbusError`. */
+  /** Reports whether a program owns `name` on the bus, which means that the program runs. Throws `DbusError`. */
   hasOwner(name: string): boolean {
     return this.call({ ...DAEMON, member: "NameHasOwner", args: [name] })[0] === true
   }
 
-  /** Returns the unique name of the owner of a name on the bus; undefined if it has none. Throws `DbusError`. */
+  /**
+   * Returns the unique name of the owner of `name` on the bus; undefined if `name` has no owner. Throws `DbusError`.
+   */
   findOwner(name: string): string | undefined {
     if (!this.hasOwner(name)) return undefined
     return String(this.call({ ...DAEMON, member: "GetNameOwner", args: [name] })[0])

@@ -186,7 +186,9 @@ class Reader {
     return this.#text(this.byte())
   }
 
-  /** Returns the next value, which has this type. For an unsupported type, returns undefined and reads nothing. */
+  /**
+   * Returns the next value, which has the given type. If the type is unsupported, returns undefined and reads nothing.
+   */
   value(type: string): Value | undefined {
     switch (type) {
       case "s":

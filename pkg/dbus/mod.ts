@@ -1,6 +1,6 @@
 /**
- * A small D-Bus client: connects to a bus, calls methods whose arguments are texts, and receives signals. Loading a
- * library would take longer than a whole plugin call.
+ * A small D-Bus client: connects to a bus, calls methods whose arguments are texts, and receives signals. It needs no
+ * library, because loading one would take longer than a whole plugin call.
  *
  * @example
  * using bus = Bus.findSystem()

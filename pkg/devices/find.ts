@@ -13,7 +13,10 @@ import { type Owner, ownerComment } from "../types/mod.ts"
 import { type Identity, identityOf, isAlike, isHardware } from "./identity.ts"
 import { type DeviceRecord, DeviceRecords, type KeptRecord, markOf } from "./record.ts"
 
-/** Finds a record's device among the host's links. Of several, prefers the owner's mark or the former index. */
+/**
+ * Finds a record's device among the host's links. If several match, prefers one with the owner's mark or the former
+ * index.
+ */
 export function findAmong(links: readonly Link[], { owner, record }: KeptRecord): Link | undefined {
   const mark = markOf(owner)
   const found = links.filter((link) => isDeviceOnHost(record, link, mark))
@@ -44,9 +47,9 @@ function isDeviceOnHost({ device, hostIndex }: DeviceRecord, link: Link, mark: s
 }
 
 /**
- * Returns the device of a record in its namespace: the same device at its index. A container can change the index of
- * hardware or of a pair's end, so these are also found at another index. Returns undefined if the record is of another
- * namespace. Throws `NetlinkError`.
+ * Returns the device of a record in its namespace: the link at the recorded index, if it is the same device. A
+ * container can change the index of hardware or of a pair's end, so these are also found at another index. Returns
+ * undefined if `sandbox` is not the recorded namespace. Throws `NetlinkError`.
  */
 export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRecord): Link | undefined {
   const { device, index, netns } = record
@@ -66,9 +69,9 @@ export function findInside(host: NetlinkSocket, sandbox: Netns, record: DeviceRe
 }
 
 /**
- * Returns the device among the links of its namespace: the link at its index. If that is a port with another permanent
- * MAC, and another port has the device's MAC, returns the other port, because a container can exchange the indexes of
- * two ports. The host may have changed the MAC of a virtual function.
+ * Returns the device among the links of its namespace: the link at its index. A container can exchange the indexes of
+ * two ports, so the only port with the device's permanent MAC wins over that link. If no port has that MAC, the index
+ * decides, because the host can change the MAC of a virtual function.
  */
 export function chooseInside(
   device: Identity,
@@ -124,7 +127,9 @@ function hasOtherEnd(host: NetlinkSocket, { kind, other, otherNsid }: Identity):
   return end?.kind === "veth" && end.attributes.linkNetnsId !== undefined
 }
 
-/** The owners of the host's devices in a namespace, by their indexes there. The first search reads the records. */
+/**
+ * The owners of the host's devices in a namespace, by the devices' indexes in it. The first search reads the records.
+ */
 export class GivenDevices {
   readonly #inode: bigint
   #owners: Map<number, Owner> | undefined
@@ -133,7 +138,9 @@ export class GivenDevices {
     this.#inode = inode
   }
 
-  /** Returns the attachment that received a link of the namespace, as `ownerComment` writes it. Throws `CniError`. */
+  /**
+   * Returns the attachment that received this link of the namespace, in the form of `ownerComment`. Throws `CniError`.
+   */
   findOwner({ index }: Pick<Link, "index">): string | undefined {
     this.#owners ??= new Map(
       new DeviceRecords()

@@ -9,7 +9,7 @@ export interface Identity {
   bus?: string | undefined
   port?: string | undefined
   permanentMac?: string | undefined
-  /** The ID of a VLAN. Several VLANs of one parent have all other attributes in common. */
+  /** The ID of a VLAN, the only attribute in which several VLANs of one parent differ. */
   vlan?: number | undefined
   /** The index of the peer, or of the lower link. */
   other?: number | undefined
@@ -41,8 +41,8 @@ export function identityOf(link: Link, { nsid, hostNsid, isAlone = false }: View
 
 /**
  * Reports whether a link is a hardware device. A container can create links of every netlink kind, but none that has a
- * parent on a bus and no lower link. Kernels before 5.14 do not report the parent. There a link without a kind and with
- * a permanent MAC counts as hardware.
+ * parent on a bus and no lower link. On a kernel before 5.14, which does not report the parent, a link without a kind
+ * and with a permanent MAC counts as hardware.
  */
 export function isHardware({ kind, parent, bus, permanentMac, other }: Identity): boolean {
   if (other !== undefined) return false

@@ -7,7 +7,10 @@ import { readSysctl } from "../sysctl/mod.ts"
 import { isJsonObject, type Owner, ownerComment, parseJson } from "../types/mod.ts"
 import { type Identity, identityOf } from "./identity.ts"
 
-/** The directory of the records. A reboot empties it and recreates every device. */
+/**
+ * The directory of the records, which a reboot empties. They are useless by then, because a reboot recreates every
+ * device.
+ */
 const DIRECTORY = "/run/cni/host-device"
 
 /** The state of a device on the host, which DEL restores. */
@@ -112,7 +115,10 @@ function bootId(): string {
   return readSysctl("kernel/random/boot_id")
 }
 
-/** Returns the alternative name that marks an owner. It counts only on the host: a container can set any name. */
+/**
+ * Returns the alternative name that marks an owner. It is trusted only on the host, because a container can set any
+ * name.
+ */
 export function markOf(owner: Owner): string {
   return ownerComment(owner).replaceAll("/", ":")
 }
@@ -161,7 +167,7 @@ export class DeviceRecords {
     })
   }
 
-  /** Returns a network's attachments with any file, even a draft. Throws `CniError` and `SyscallError`. */
+  /** Returns a network's attachments that have a record or a draft of one. Throws `CniError` and `SyscallError`. */
   listOwners(network: string): Owner[] {
     const names = this.#files.list().map((name) => name.replace(/^\./, ""))
     return [...new Set(names)].flatMap((name) => (isRecordOf(name, network) ? (ownerOfRecord(name) ?? []) : []))

@@ -27,9 +27,9 @@ const NAMES_AT_ONCE = 256
 /**
  * Moves a device to the host, like `ip link set DEVICE netns HOST name NAME`. First sets it down, and gives it its
  * former name if that is free on the host, so that udev sees only one name. Removes all alternative names except the
- * former ones. A device with a record keeps the owner's mark, if it still has it, and gets its former index, if that is
- * free. By mark and index the next call finds the device if this one is killed. If it throws `CniError`, the container
- * still has the device.
+ * former ones. A device with a record keeps the owner's mark, if it still has one, and gets its former index, if that
+ * is free. If this call is killed, the next call finds the device by mark and index. If it throws `CniError`, the
+ * container still has the device.
  */
 export function moveHome(
   { host, inside, link }: { host: RouteSocket; inside: RouteSocket; link: Link },

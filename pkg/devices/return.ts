@@ -68,9 +68,9 @@ export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: Name
 }
 
 /**
- * Restores the recorded devices of all attachments that are back on the host. A container can make the kernel move its
- * hardware to the host at any time, under any name. The caller holds the lock of the records. A device that cannot be
- * restored stays unchanged.
+ * Restores the recorded devices that are back on the host. A container can make the kernel move its hardware to the
+ * host at any time, under any name. The caller holds the lock of the records. A device that cannot be restored stays
+ * unchanged.
  */
 export function restoreReturned(host: RouteSocket): void {
   const all = new DeviceRecords().list()

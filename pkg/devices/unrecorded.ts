@@ -67,7 +67,9 @@ function giveBackUnrecorded(host: RouteSocket, sandbox: Netns, owner: Owner, pla
   }
 }
 
-/** Reports whether a link is the recorded device of an attachment. The DEL of that attachment returns it. */
+/**
+ * Reports whether a link is the recorded device of an attachment. If so, the DEL of that attachment returns the device.
+ */
 function isRecorded(link: Link, { inode }: Netns): boolean {
   const { permanentMac, ...found } = identityOf(link)
   return new DeviceRecords().list().some(({ record: { netns, device } }) => {
