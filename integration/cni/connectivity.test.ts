@@ -234,8 +234,8 @@ const discovery = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accep
 const betweenPods = "ip6 saddr fd00:85::/64 ct original ip6 daddr fd00:85::/64 accept"
 
 /**
- * Faults that affect only IPv6, on a node whose pods have addresses of both families. Together they make every IPv6
- * probe fail.
+ * Faults that affect only IPv6, on a node whose pods have addresses of both families. Together the faults make every
+ * IPv6 probe fail.
  */
 const ofIpv6: readonly Fault[] = [
   {
@@ -347,7 +347,7 @@ const noPort = "no TCP port of the container is published"
 const far = /^the network gives its containers no route to /
 
 /**
- * Networks that do not provide every connection by design. A connection that the network does not provide is no
+ * Networks that do not provide every connection by design. `cni test` must not report a missing connection as a
  * failure.
  */
 const kinds: readonly {

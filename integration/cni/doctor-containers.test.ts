@@ -97,8 +97,8 @@ interface Fault {
   /** The remedy in the finding, if it is not a complete command. */
   remedy?: string
   /**
-   * The command that repairs the fault in the same place, if the remedy is advice because another program owns the
-   * object.
+   * The command that repairs the fault in the container or on the host. Set if `doctor` only gives advice, because
+   * another program owns the object.
    */
   mend?: string
   /** Other findings that the fault causes. */

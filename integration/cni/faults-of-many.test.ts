@@ -1,6 +1,6 @@
 /**
- * One fault that affects many containers is one finding, with their number and three names. One command repairs it, if
- * a command can.
+ * Tests that one fault of many containers is one finding, with their number and three names. If one command can repair
+ * the fault, the finding contains that command.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { extent, isOfMachine, writeSysctl } from "../lab/mod.ts"

@@ -28,7 +28,7 @@ export interface Fault {
   seed(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
   /** Other findings that the fault causes. */
   readonly besides?: readonly FindingName[]
-  /** A pattern of the remedy, if that is advice instead of a command. `mend` then repairs the fault. */
+  /** A pattern of the remedy. Set if the remedy is advice instead of a command, so that `mend` repairs the fault. */
   readonly words?: RegExp
   mend?(lab: NodeLab, pods: readonly ContainerNamespace[]): Promise<unknown> | undefined
 }

@@ -94,7 +94,7 @@ describe("what is printed", () => {
 
 describe("a reader that goes", () => {
   /**
-   * A Python program that runs a command with a pipe without a reader as stdout. Its exit status is that of a shell.
+   * A Python program that runs a command whose stdout is a pipe without a reader. The exit status is that of a shell.
    */
   const withoutReader = `import os, subprocess, sys
 reader, writer = os.pipe()

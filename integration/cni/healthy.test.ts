@@ -11,7 +11,7 @@ async function findings(lab: NodeLab): Promise<Finding[]> {
 const rulesOf = async (lab: NodeLab) => (await findings(lab)).map(({ rule }) => rule)
 const path = "/var/lib/cni/results"
 
-/** Brings up a pod's "lo" and writes containerd's record of it. The network has no configuration file. */
+/** Brings up a pod's "lo" and writes containerd's record of it. The record's network has no configuration file. */
 async function addLoopback(lab: NodeLab, pod: ContainerNamespace): Promise<void> {
   const { name, path: netns } = pod
   await pod.exec("ip", ["link", "set", "lo", "up"])

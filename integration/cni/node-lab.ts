@@ -45,8 +45,8 @@ export interface Finding {
 }
 
 /**
- * Returns the final content of a terminal. After a second, a command prints a line about its progress, and clears that
- * line later.
+ * Returns the output of a command on a terminal, without its progress line, which the command prints after a second and
+ * clears later.
  */
 export function withoutProgress(shown: string): string {
   const parts = shown.split("\r\x1b[K")
@@ -80,7 +80,7 @@ export class NodeLab implements AsyncDisposable {
     await Bun.write(join(this.confDir, file), typeof network === "string" ? network : JSON.stringify(network, null, 2))
   }
 
-  /** Runs `cni` and returns its output, also after a failure. If `under` is given, that command runs it. */
+  /** Runs `cni` and returns its output, also after a failure. The command `under`, if not empty, runs `cni`. */
   cni(
     args: readonly string[],
     env: Readonly<Record<string, string>> = {},
@@ -139,9 +139,9 @@ export class NodeLab implements AsyncDisposable {
   }
 
   /**
-   * Attaches a new pod with one published port for each of these protocols. The pod has the name that kubelet would
-   * use. The container's ID is the namespace's name by default. Throws the output of `cni add` if it fails, with that
-   * name as cause.
+   * Attaches a new pod with one published port for each of `protocols`. The pod has the name that kubelet would use.
+   * The container's ID is by default the name of the pod's namespace. Throws the output of `cni add` if that fails,
+   * with the name of the namespace as cause.
    */
   async addPod(
     name = "web",

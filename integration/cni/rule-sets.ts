@@ -145,7 +145,10 @@ COMMIT
 COMMIT
 `
 
-/** In IPVS mode the addresses of services are on a link that is down. Rules that match an ipset are omitted. */
+/**
+ * kube-proxy's rules in IPVS mode, without rules that match an ipset. The addresses of services are on a link that is
+ * down.
+ */
 const kubeProxyIpvs = `
 *filter
 :KUBE-FORWARD - [0:0]

@@ -14,8 +14,8 @@ interface Hop {
 }
 
 /**
- * Creates a node with services and the pods "client" 10.85.0.2, "one" 10.85.0.3 and "two" 10.85.0.4. The last two are
- * servers on port 80. `rules` adds the services.
+ * Creates a node with services and three pods: "client" 10.85.0.2, and the servers "one" 10.85.0.3 and "two" 10.85.0.4
+ * on port 80. `rules` adds the services.
  */
 async function services(rules: (lab: NodeLab) => Promise<unknown>, filtersFrames: "0" | "1" = "1", network?: object) {
   const lab = await NodeLab.create(network)
@@ -43,7 +43,7 @@ async function trace(lab: NodeLab, pod: ContainerNamespace, to: string, ...args:
   return { hops, probe: probe?.outcome, exitCode, ends: hops.filter(({ where }) => where === "end") }
 }
 
-/** Returns the different results of several probes. A service distributes the probes among its pods. */
+/** Returns the different results of several probes, because a service distributes the probes among its pods. */
 async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: number): Promise<string[]> {
   const found = new Set<string>()
   for (let at = 0; at < count; at++) found.add((await trace(lab, pod, to, "--probe")).probe ?? "")

@@ -151,7 +151,7 @@ test("a renewal that brings another router and MTU changes the interface", async
   expect(await addressesOf(pod, "eth0")).toEqual(ips.map(({ address }) => address))
 })
 
-/** Starts dnsmasq with this range. It refuses addresses outside the range and accepts all others. */
+/** Starts dnsmasq with the addresses from `first` to `last`. dnsmasq refuses requests for other addresses. */
 function startOther(site: Site, first: string, last: string): Promise<Server> {
   const range = `--dhcp-range=${first},${last},255.255.255.0,2m`
   return startDnsmasq(site.server, site.directory.path, [range, "--dhcp-option=option:router,10.1.2.1"])

@@ -36,7 +36,7 @@ interface Many {
 /** The number of leases. The daemon must be able to hold several thousand in 64 MB. */
 const leases = extent(500, 3000)
 
-/** The number of ports on each bridge, which can have at most 1023. Further interfaces use further bridges. */
+/** The number of ports on each bridge, which can have at most 1023. Further bridges connect the other interfaces. */
 const PORTS = 900
 
 /** Returns the lines for `ip -batch` that create the n-th additional bridge. */

@@ -8,7 +8,7 @@ const everyone = { to: "ff:ff:ff:ff:ff:ff", destination: "255.255.255.255" }
 const routers = { "option-data": [{ name: "routers", data: "10.1.2.1" }] }
 const farServer = "10.9.0.2"
 
-/** A DHCP server in another network. The router of the containers' network relays their packets to it. */
+/** A DHCP server in another network. The router of the containers' network relays their packets to this server. */
 class Relayed implements AsyncDisposable {
   readonly site: Site
   readonly far: ContainerNamespace

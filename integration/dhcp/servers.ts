@@ -11,8 +11,8 @@ export interface Server extends AsyncDisposable {
 }
 
 /**
- * Starts dnsmasq for the network 10.1.2.0/24 with addresses from 10.1.2.50, or with other options. Its shortest lease
- * is two minutes.
+ * Starts dnsmasq for the network 10.1.2.0/24 with addresses from 10.1.2.50, or with other options. Its leases are at
+ * least two minutes long.
  */
 export async function startDnsmasq(
   where: Namespace,
@@ -89,7 +89,7 @@ export interface KeaSubnet {
   readonly keys?: object
 }
 
-/** A fixed server identifier. Without it Kea would save one in /var/lib. */
+/** A fixed server identifier, because Kea would otherwise save an identifier in /var/lib. */
 const keaDuid = { type: "EN", "enterprise-id": 2495, identifier: "0102030405", persist: false }
 
 /** Starts ISC's Kea with leases of seconds. A later call with the same directory keeps the leases. */

@@ -72,7 +72,7 @@ export class Site implements AsyncDisposable {
   }
 }
 
-/** Starts `dhcp daemon` on a host, and waits until it serves requests. If `under` is given, that command runs it. */
+/** Starts `dhcp daemon` on a host, and waits until it serves requests. The command `under`, if not empty, runs it. */
 export function startDaemon(
   host: HostNamespace,
   flags: readonly string[] = [],

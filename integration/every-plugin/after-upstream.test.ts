@@ -17,8 +17,8 @@ import {
 const theirs = "/usr/lib/cni"
 
 /**
- * The commands that create an interface as later Go plugins do, without an alias. They are for link types that Debian's
- * package does not support.
+ * The commands that create an interface without an alias, as later Go plugins do, for link types that Debian's package
+ * lacks.
  */
 const byHand: Readonly<Record<string, string>> = {
   dummy: "link add eth0 up type dummy",

@@ -55,7 +55,7 @@ const losses: {
   what: string
   forEachKind?: boolean
   lose?: (stage: Stage, one: Attached) => Promise<unknown>
-  /** Reports whether DEL deletes this object although it existed before ADD, or cannot restore it. */
+  /** Reports whether DEL deletes an object that existed before ADD, or cannot restore it. */
   takes?: (change: Change, stage: Stage) => boolean
   keys?: object
   call?: Partial<PluginCall>
@@ -130,7 +130,10 @@ function isFile(change: Change, { plugin, role }: Stage): boolean {
   return isDevice || (/^\/(var\/lib|run)\/cni/.test(section) && sign === "-")
 }
 
-/** Reports whether a change is the setting that portmap no longer recognizes as its own, or its guard. */
+/**
+ * Reports whether a change is `route_localnet`, which portmap no longer recognizes as its own, or the guard of that
+ * setting.
+ */
 function isLocalnet(change: Change): boolean {
   return change.line.includes("br-lab/route_localnet") || isLocalnetGuard(change)
 }

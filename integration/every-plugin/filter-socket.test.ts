@@ -10,8 +10,8 @@ const keysOf: Readonly<Record<string, object>> = {
 }
 
 /**
- * Returns the descriptors of netfilter sockets that a traced call opened, and those that it sent to another process
- * before it closed them.
+ * Returns the descriptors of netfilter sockets that a traced call opened, and the ones among them that it sent to
+ * another process before it closed them.
  */
 function filterSockets(trace: string): { opened: string[]; left: string[] } {
   const lines = trace.split("\n").map((line) => line.replace(/^\d+ +/, ""))
@@ -118,7 +118,7 @@ test("bridge: DEL lists the tables, and asks about no absent one", async () => {
 })
 
 /**
- * Tables of other programs. If one is dormant, the rules of firewall look incomplete, so the plugin also asks whether
+ * Tables of other programs. If a table is dormant, the rules of firewall look incomplete, so firewall also asks whether
  * the table still exists.
  */
 const tables = [

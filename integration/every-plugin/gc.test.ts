@@ -16,8 +16,8 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * Reports whether a change is a virtual device in a container. GC deletes interfaces in running containers, but leaves
- * devices of the host there.
+ * Reports whether a change is a virtual device in a container. GC deletes interfaces in running containers, but does
+ * not move devices of the host back.
  */
 const isDeviceInUse = (plugin: string, change: Change) =>
   pluginRow(plugin).role === "device" && isLeftToKernel(plugin, change)

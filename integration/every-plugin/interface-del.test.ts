@@ -22,7 +22,9 @@ const ways: {
   happens?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   keys?: object
   call?: object
-  /** Whether DEL can reach the interface only through its peer. The kernel deletes the rest later. */
+  /**
+   * Whether DEL can reach the interface only through its peer. If so, the kernel deletes the remaining objects later.
+   */
   isOutOfReach?: boolean
 }[] = [
   {

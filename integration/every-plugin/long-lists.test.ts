@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Attachment, builtPlugins, HostNamespace, type Namespace, type PluginResult, pluginEnv } from "../lab/mod.ts"
 
-/** The limit of the address space, in bytes. ADD uses less than a quarter of it. */
+/** The limit of the address space in bytes, more than four times what ADD uses. */
 const LIMIT = 48 << 20
 const COUNT = 100_000
 

@@ -14,7 +14,7 @@ interface Missing {
   readonly plugin: string
   readonly what: string
   readonly keys: object
-  /** Keys with which ADD succeeds. If undefined, `breakHost` is the only fault and `keys` are valid. */
+  /** Keys with which ADD succeeds. If undefined, ADD succeeds with `keys` unless `breakHost` has run. */
   readonly mended?: object
   readonly breakHost?: (host: HostNamespace, pod: ContainerNamespace) => Promise<unknown>
   readonly says: string

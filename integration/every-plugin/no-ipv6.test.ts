@@ -25,7 +25,7 @@ import {
 
 const common = { cniVersion: newest, name: "lab" }
 const ipam = { type: "host-local", ranges: [[{ subnet: "10.22.0.0/24" }]], routes: [{ dst: "0.0.0.0/0" }] }
-/** The plugin that creates the interface for a chained plugin. ptp itself is also tested with masquerading. */
+/** The plugin that creates the interface for a chained plugin. Another test covers ptp itself with masquerading. */
 const maker = { ...common, type: "ptp", ipam }
 
 /** Plugins that need a link type which some kernels provide only together with IPv6. */

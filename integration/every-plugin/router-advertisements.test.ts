@@ -131,7 +131,7 @@ test("an uplink without routes by advertisements keeps its accept_ra", async () 
 
 /**
  * Sends a router advertisement to a container. First waits until the container's kernel has noticed the carrier,
- * because it drops earlier packets.
+ * because the kernel drops earlier packets.
  */
 async function advertiseTo(pod: ContainerNamespace, from: Namespace, link: string): Promise<void> {
   await waitFor(async () => (await linkOf(pod, "eth0")).operstate === "UP", "the container's interface to be up")

@@ -38,7 +38,7 @@ const unused = { mac: "0a:00:00:00:00:07", index: 4002, peer: 4007 }
 
 /**
  * Creates two veth pairs with the same indexes. The peer of the container's interface is in another namespace, and the
- * peer of the host's "chance0" is in another container. Their indexes alone suggest that "chance0" is the peer of the
+ * peer of the host's "chance0" is in another container. By the indexes alone, "chance0" would be the peer of the
  * container's interface.
  */
 async function coincide(host: HostNamespace, pod: ContainerNamespace, { mac, index, peer }: typeof unused) {

@@ -20,19 +20,20 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * The number of objects of each kind that a container creates; fewer on an emulated machine, which would take minutes.
+ * The number of objects of each kind that a container creates. The number is smaller on an emulated machine, which
+ * would take minutes.
  */
 const MANY = scaleTimeout(1) > 1 ? 250 : 10_000
 /**
  * The time limit of a verb in milliseconds. Other programs slow a verb down, so its CPU time must stay below twice this
- * limit, and its wall time below fifty times this limit. A wait of 25 ms for each link, which uses no CPU time, would
- * exceed that.
+ * limit, and its wall time below fifty times this limit. A verb that waits 25 ms for each link uses no CPU time, but
+ * exceeds the second limit.
  */
 const BOUND_MS = 2000
 
 /** Link types with an owner in the alias that this kernel supports. */
 const kinds = (["macvlan", "ipvlan", "vlan", "dummy", "ifb", "vrf"] as const satisfies Feature[]).filter(hasFeature)
-/** Returns the arguments of `ip link add` for the link with this number. `base0` to `base3` are possible parents. */
+/** Returns the arguments of `ip link add` for the link number `at`. `base0` to `base3` are possible parents. */
 const makers: Readonly<Record<(typeof kinds)[number], (at: number) => string>> = {
   macvlan: (at) => `link add link base0 name x${at} type macvlan`,
   ipvlan: (at) => `link add link base1 name x${at} type ipvlan`,
@@ -46,7 +47,7 @@ const each = (line: (at: number) => string, count = MANY) => Array.from({ length
 const low = (at: number) => `${at >> 8}.${at & 255}`
 const hex = (at: number) => at.toString(16)
 
-/** Runs a command with `-batch`. The kernel may refuse some lines. */
+/** Runs a command with `-batch`. Ignores lines that the kernel refuses. */
 async function batch(pod: ContainerNamespace, program: string, lines: readonly string[]): Promise<void> {
   const [file = "", ...options] = program.split(" ")
   await pod.tryExec(file, [...options, "-force", "-batch", "-"], { input: `${lines.join("\n")}\n` })
@@ -75,8 +76,8 @@ async function crowd(pod: ContainerNamespace, alias: string): Promise<void> {
 }
 
 /**
- * Adds many objects to an interface. A link can have at most 480 alternative names. The number of classes is smaller
- * because the kernel needs minutes for 10,000.
+ * Adds many objects to an interface. A link can have at most 480 alternative names. Adds fewer classes, because the
+ * kernel needs minutes for 10,000.
  */
 async function crowdInterface(pod: ContainerNamespace, name: string): Promise<void> {
   const dev = `dev ${name}`

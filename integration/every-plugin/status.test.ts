@@ -71,7 +71,7 @@ testPlugins(
 
 const newReservations = "/var/lib/cni/networks/lab/.index/new"
 
-/** Conditions under which ADD must fail, so that STATUS must report it. loopback and static need no resources. */
+/** Conditions under which ADD must fail, so that STATUS must report an error. loopback and static need no resources. */
 const inabilities: {
   plugin: string
   what: string

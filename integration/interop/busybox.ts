@@ -3,10 +3,10 @@ import { join } from "node:path"
 import { mustRun, waitFor } from "../lab/mod.ts"
 import type { RuntimeHost } from "./runtime-host.ts"
 
-/** The name of the image that `writeImage` creates. No registry has it. */
+/** The name of the image that `writeImage` creates. No registry has an image of this name. */
 export const imageName = "interop.test/busybox:1"
 
-/** A server that answers at port 80 with its container's name. It writes no file, as a pod's root is read-only. */
+/** A server that answers at port 80 with its container's name. It writes no file, because a pod's root is read-only. */
 export const nameServer = ["/bin/busybox", "nc", "-ll", "-p", "80", "-e", "/bin/busybox", "hostname"]
 
 /** Returns the command that connects to the server, from a container or from the host. */
@@ -32,7 +32,7 @@ export async function writeRoot(host: RuntimeHost): Promise<string> {
   return root
 }
 
-/** Creates the server's image as `docker save` does, and returns its path. It is also the pods' pause image. */
+/** Creates the server's image as `docker save` does, and returns its path. The image is also the pods' pause image. */
 export async function writeImage(host: RuntimeHost): Promise<string> {
   const root = await writeRoot(host)
   const directory = "/run/image"

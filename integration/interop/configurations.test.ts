@@ -1,4 +1,4 @@
-/** Tests lint, diff, dry-run and explain on nodes that podman and containerd have set up. */
+/** Tests lint, diff, dry-run and explain on nodes with networks and containers of podman or containerd. */
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { builtPlugins, type Output, programEnv } from "../lab/mod.ts"

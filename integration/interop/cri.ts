@@ -67,7 +67,7 @@ export class Cri implements Disposable {
     this.#client = new v1.RuntimeService(`unix:${socket}`, credentials.createInsecure())
   }
 
-  /** Makes a call. Throws the runtime's error, or an error if it does not answer within 20 seconds. */
+  /** Makes a call. Throws the runtime's error, or an error if the runtime does not answer within 20 seconds. */
   call<Name extends keyof Calls>(name: Name, request: Calls[Name][0]): Promise<Calls[Name][1]> {
     const method = (this.#client as unknown as Record<string, Method>)[name]
     return new Promise((resolve, reject) => {
@@ -98,7 +98,10 @@ export abstract class PodRuntime implements AsyncDisposable {
   /** Starts the daemon, and waits until it can run pods. */
   abstract start(): Promise<void>
 
-  /** Starts a program of the runtime, and waits until the runtime reports that it is ready. */
+  /**
+   * Starts a program of the runtime, and waits until the runtime reports that it is ready. Its output goes to
+   * /run/runtime.log.
+   */
   protected async startProgram(command: string): Promise<void> {
     const script = `echo $$ > ${this.#pidFile}; PATH=${runtimeEnv.PATH} exec ${command} >> /run/runtime.log 2>&1`
     await startDaemon(this.host.commandLine(["sh", "-ec", script]))
@@ -115,7 +118,7 @@ export abstract class PodRuntime implements AsyncDisposable {
     }
   }
 
-  /** Kills the daemon with SIGKILL. Its containers continue, as after a crash. */
+  /** Kills the daemon with SIGKILL. The containers continue, as after a crash. */
   async kill(): Promise<void> {
     const pid = (await readFile(this.host.file(this.#pidFile), "utf8")).trim()
     await this.host.exec("kill", ["-KILL", pid])

@@ -10,7 +10,7 @@ interface Node extends AsyncDisposable {
   readonly host: RuntimeHost
 }
 
-/** Starts a container "web" with each runtime. Its port 80 is published at port 8080 of the node. */
+/** Starts a container "web" with each runtime, and publishes the container's port 80 at port 8080 of the node. */
 const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   async podman() {
     const podman = await Podman.create()

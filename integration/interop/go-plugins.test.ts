@@ -23,7 +23,7 @@ const ours = builtPlugins
 const tool = join(builtPlugins, "../cni")
 const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]
 
-/** A node with one network. A test can exchange the plugins while pods run. */
+/** A node with one network, whose plugins a test can exchange while pods run. */
 class Node implements AsyncDisposable {
   readonly host: HostNamespace
   readonly #conf: TemporaryDirectory
@@ -40,7 +40,7 @@ class Node implements AsyncDisposable {
     return new Node(await HostNamespace.create(), conf)
   }
 
-  /** Runs `cni VERB pods NETNS`, which uses the runtime library, with the plugins in `path`. */
+  /** Runs `cni VERB pods NETNS` with the plugins in `path`. The command calls the runtime library. */
   async cni(verb: string, path: string, pod: ContainerNamespace, ports: object[] = portMappings): Promise<string> {
     const env = { ...programEnv, CAP_ARGS: JSON.stringify({ portMappings: ports }) }
     const places = ["--bin-dir", path, "--conf-dir", this.#conf.path, "--json"]

@@ -32,7 +32,7 @@ class InHost extends Namespace {
     this.#file = file
   }
 
-  /** Enters only the network namespace: in another process tree too, the program would not end with its parent. */
+  /** Enters only the network namespace, because in another process tree the program would not end with its parent. */
   commandLine(command: readonly string[]): string[] {
     const file = this.#host.file(this.#file.replace(/^\/var\/run/, "/run"))
     return [Bun.which("nsenter") ?? "nsenter", `--net=${file}`, "--", ...command]
@@ -42,7 +42,7 @@ class InHost extends Namespace {
 /** Functions that start and end containers by name, the same for each runtime. */
 interface Runtime {
   readonly host: RuntimeHost
-  /** Starts a container. With `hostPort` its port 81 is published. */
+  /** Starts a container. If `hostPort` is given, it publishes the container's port 81. */
   start(name: string, hostPort?: number): Promise<unknown>
   remove(names: readonly string[]): Promise<unknown>
 }
@@ -55,7 +55,7 @@ async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.write("/etc/containerd/config.toml", `[plugins."io.containerd.grpc.v1.cri".cni]\n${places}\n`)
 }
 
-/** Connects another machine through an uplink. It answers UDP. */
+/** Connects another machine, which answers UDP, through an uplink. */
 async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer: EchoPeer }> {
   const script = `
     ip netns add outside
@@ -68,7 +68,7 @@ async function connectOutside(host: RuntimeHost): Promise<{ other: InHost; peer:
   return { other, peer: await EchoPeer.start(other, { port: 9000 }) }
 }
 
-/** Counts flows during the page's commands: from a container to the other machine, and from there to a port. */
+/** Counts flows during the page's commands: from a container to the other machine, and from that machine to a port. */
 async function counting(runtime: Runtime, other: InHost, commands: string): Promise<Flows[]> {
   const { host } = runtime
   const pods = JSON.parse((await host.exec(tool, ["ps", "-o", "json"])).stdout) as {
@@ -88,7 +88,7 @@ async function counting(runtime: Runtime, other: InHost, commands: string): Prom
   return [outer, ...(inner ? [inner] : [])]
 }
 
-/** Runs commands of the page in a shell. Throws their output if they fail. */
+/** Runs commands of the page in a shell. Throws the commands' output if they fail. */
 async function follow(host: RuntimeHost, commands: string): Promise<void> {
   const env = { ...programEnv, PATH: `${dirname(tool)}:${programEnv.PATH}` }
   await host.exec("bash", ["-ec", commands], { env })

@@ -1,4 +1,4 @@
-/** The README's network for containerd. containerd 1.6 reads `cniVersion`. `cni gc` chooses 1.1.0 of `cniVersions`. */
+/** The README's network for containerd. containerd 1.6 uses `cniVersion`, and `cni gc` uses 1.1.0 of `cniVersions`. */
 export const containerdNetwork = {
   cniVersion: "1.0.0",
   cniVersions: ["1.0.0", "1.1.0"],

@@ -9,12 +9,15 @@ import type { RuntimeHost } from "./runtime-host.ts"
 
 const limitMs = scaleTimeout(300_000)
 
-/** Runs `cni gc --auto` as the host's operator. The machine's own containerd configuration names another directory. */
+/**
+ * Runs `cni gc --auto` as the host's operator. `--bin-dir` is necessary, because the machine's own containerd
+ * configuration names another directory.
+ */
 export async function collect(host: RuntimeHost): Promise<void> {
   await host.exec(join(builtPlugins, "../cni"), ["gc", containerdNetwork.name, "--auto", "--bin-dir", binDir])
 }
 
-/** Defines the tests of pods on the network `containerdNetwork`, for any runtime. `create` starts the runtime. */
+/** Defines the tests of pods on `containerdNetwork` with the runtime that `create` starts. */
 export function testPods(name: string, create: () => Promise<PodRuntime>): void {
   test(
     `${name}: a pod has the address that its status shows, and its host port leads to it`,

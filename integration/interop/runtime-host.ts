@@ -34,12 +34,12 @@ done
 exec /usr/sbin/runc "$@"
 `
 
-/** The directory in which runtimes search network configurations. The host has its own, initially empty one. */
+/** The directory in which runtimes search network configurations. Each host has its own, which is initially empty. */
 export const confDir = "/etc/cni/net.d"
 
 /**
  * A host for container runtimes: a `HostNamespace` with its own process tree, so that everything that a runtime starts
- * ends with the host. It also has its own /run, /etc/cni and /opt, and its own part of the cgroup tree, because
+ * ends with the host. The host has its own /run, /etc/cni and /opt, and its own part of the cgroup tree, because
  * runtimes write there. Needs root.
  *
  * @example
@@ -76,7 +76,7 @@ export class RuntimeHost extends Namespace implements AsyncDisposable {
     return `/proc/${this.#init}/root${path}`
   }
 
-  /** Writes a file of the host. A value that is not text is written as JSON. */
+  /** Writes a file of the host: `content` itself if it is text, otherwise as JSON. */
   async write(path: string, content: string | object): Promise<void> {
     await mkdir(dirname(this.file(path)), { recursive: true })
     await writeFile(this.file(path), typeof content === "string" ? content : JSON.stringify(content, null, 2))
@@ -111,8 +111,8 @@ function cgroupOf({ name }: HostNamespace): string {
 
 /**
  * A script that mounts the host's own directories and creates the cgroup $1. It removes empty cgroups of killed test
- * processes, which other hosts may do at the same time. /opt keeps its content, because the plugins under test may be
- * below it.
+ * processes; the scripts of other hosts may remove them at the same time. /opt keeps its content, because the plugins
+ * under test may be in it.
  */
 const privateMounts = `
   umount --lazy /run/netns # the machine's: a runtime that looks for the mount of this path finds the first
@@ -128,7 +128,7 @@ const privateMounts = `
   done
   mkdir "$1"`
 
-/** The program of process 1: it only reaps orphans, as every init must. */
+/** The program of process 1, which only reaps orphans, as every init must. */
 const init = `
   umount /sys/fs/cgroup
   mount -t cgroup2 cni-test /sys/fs/cgroup

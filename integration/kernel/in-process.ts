@@ -14,7 +14,7 @@ export interface ProcessCall {
   readonly ifName?: string
   /** The plugins to which this plugin may delegate. */
   readonly builtins?: Readonly<Record<string, Builtin>>
-  /** Receives the result. It may throw, like a caller that has closed the pipe. */
+  /** Receives the result. If `write` throws, the plugin undoes the ADD, as if the caller had closed the pipe. */
   readonly write?: (text: string) => void
 }
 
@@ -60,7 +60,7 @@ function withoutMark<C>(plugin: Plugin<C>): Plugin<C> {
   return rest as Plugin<C>
 }
 
-/** Throws an error. As `write` of a call it makes the plugin undo the ADD. */
+/** Throws an error. As `write` of a call, this function makes the plugin undo the ADD. */
 export function refuseAnswer(): never {
   throw new Error("no reader")
 }

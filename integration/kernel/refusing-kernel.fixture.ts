@@ -3,10 +3,10 @@ import { acknowledge, encodeMessage, KernelTransport, readMessages } from "../..
 
 export const NETLINK_ROUTE = 0
 
-/** The errno of refused requests, by message type. A list applies to the next requests in sequence. */
+/** The errno of refused requests, by message type. A list has the errno of each of the next requests of that type. */
 export type Refusals = Map<number, number | number[]>
 
-/** A connection to rtnetlink that refuses some requests itself. The kernel does not receive them. */
+/** A connection to rtnetlink that refuses some requests itself. The kernel does not receive these requests. */
 export class RefusingTransport extends KernelTransport {
   readonly #refusals: Refusals
   readonly #refused: Uint8Array[] = []

@@ -88,7 +88,7 @@ export const nested = {
   },
 } as const
 
-/** Returns the `ipam` key of one of these networks. Its pool begins with the container's address. */
+/** Returns the `ipam` key of network `name`. Its pool begins with the container's address. */
 export function nestedIpam(name: keyof typeof nested) {
   const { subnets, gateways, addresses } = nested[name]
   const ranges = subnets.map((subnet, at) => [{ subnet, gateway: gateways[at], rangeStart: addresses[at] }])

@@ -16,7 +16,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const local = { hostPort: 8081, containerPort: 80, protocol: "tcp", hostIP: hostAddresses.ip } as const
 
-/** Returns the expected final state. With iptables, shared chains and a sysctl stay, as with the Go plugin. */
+/** Returns the expected final state. With iptables, DEL keeps shared chains and a sysctl, like the Go plugin. */
 async function settled(lab: PortmapLab): Promise<Snapshot> {
   if (lab.backend.name !== "nftables") {
     const pod = await lab.addPod()

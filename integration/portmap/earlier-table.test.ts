@@ -28,7 +28,7 @@ add rule ${table} postrouting ct status dnat ${own} . ${family} daddr @hairpin m
 `
 }
 
-/** Returns sets, elements, chains and rules of both tables. Chains are sorted, as one created again comes last. */
+/** Returns sets, elements, chains and rules of both tables. Chains are sorted, because a restored chain comes last. */
 async function tables(lab: PortmapLab): Promise<string> {
   const listed = await Promise.all(
     ["ip", "ip6"].map((family) => lab.host.exec("nft", ["list", "table", family, "cni_hostports"])),

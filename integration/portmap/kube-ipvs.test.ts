@@ -16,14 +16,20 @@ import {
 import { ReconcileLab } from "../reconcile/reconcile-lab.ts"
 import { PortmapLab } from "./portmap-lab.ts"
 
-/** The addresses of a service. A container maps one of its ports on all host addresses, the other on these. */
+/**
+ * The addresses and ports of a service. A container maps port 443 of all host addresses, and port 53 of the service's
+ * addresses.
+ */
 const service = { addresses: ["10.96.0.10", "fd00:96::a"], ports: [443, 53] } as const
 const mappings = [
   { hostPort: 443, containerPort: 80, protocol: "tcp" },
   ...service.addresses.map((hostIP) => ({ hostPort: 53, containerPort: 80, protocol: "tcp" as const, hostIP })),
 ] as const
 
-/** Creates the link of kube-proxy's ipvs mode with the service's addresses: a bridge, as its type is irrelevant. */
+/**
+ * Creates the link of kube-proxy's ipvs mode with the service's addresses. It is a bridge, because its type is
+ * irrelevant.
+ */
 async function addServiceLink(host: HostNamespace): Promise<void> {
   await host.exec("ip", ["link", "add", "kube-ipvs0", "up", "type", "bridge"])
   for (const address of service.addresses)

@@ -5,15 +5,15 @@ import { hostAddresses, type MappedPod, PortmapLab, testEach } from "./portmap-l
 const { gateway } = hostAddresses
 const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 
-/** Changes a container so that it can send packets to the host's 127.0.0.1. A container controls its own namespace. */
+/** Changes a container so that it can send packets to the host's 127.0.0.1. Root in a container can do the same. */
 async function prepareAttack({ namespace }: MappedPod): Promise<void> {
   await namespace.exec("sysctl", ["-qw", "net.ipv4.conf.all.route_localnet=1"])
   await namespace.exec("ip", ["route", "replace", "127.0.0.1", "via", gateway])
 }
 
 /**
- * Sends two UDP packets with this source and two with the container's own source. Returns how many arrive at the host.
- * The kernel counts them because no program listens at the port.
+ * Sends two UDP packets with source `source` and two with the container's own source. Returns the number of packets
+ * that arrive at the host, which the kernel counts because no program listens at the port.
  */
 async function arrivals(lab: PortmapLab, { namespace }: MappedPod, source: string): Promise<number> {
   const count = async () => {

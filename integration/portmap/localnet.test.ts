@@ -17,7 +17,7 @@ const web = { hostPort: 8080, containerPort: 80, protocol: "tcp" } as const
 const dns = { hostPort: 53, containerPort: 5353, protocol: "udp" } as const
 const nothing = { "cni.dev/valid-attachments": [] }
 
-/** Programs that may have enabled the setting. The next ADD cannot tell whether it was portmap. */
+/** Programs that may have enabled `route_localnet`. The next ADD cannot tell whether portmap enabled it. */
 const causes = [
   {
     by: "an ADD, before all rules were flushed",

@@ -76,7 +76,7 @@ export class PortmapLab extends RuleLab {
 export interface PodKeys {
   namespace?: ContainerNamespace
   ifName?: string
-  /** The network: "lab" has 10.22.0.0/16 and fd00:22::/64, "other" the same with 23. */
+  /** The network: "lab" has 10.22.0.0/16 and fd00:22::/64, "other" has 10.23.0.0/16 and fd00:23::/64. */
   name?: "lab" | "other"
   isIpv4Only?: boolean
 }
@@ -118,7 +118,7 @@ export class MappedPod extends ConnectedPod {
   }
 }
 
-/** Reports whether a change is the guard for route_localnet. It stays, as another program may have enabled that. */
+/** Reports whether a change is the guard of `route_localnet`. DEL keeps the guard if the setting was on before ADD. */
 export function isLocalnetGuard({ line, sign, section }: Change): boolean {
   return sign === "+" && section === "nftables" && / ip cni_hostports( raw| localnet_guarded|$)/.test(line)
 }

@@ -10,7 +10,7 @@ export interface Injection {
   nth: number
 }
 
-/** Calls portmap under strace(1). Returns undefined if it made fewer than `nth` such calls, and so succeeded. */
+/** Calls portmap under strace(1). Returns undefined if portmap made fewer than `nth` such calls, and so succeeded. */
 export async function inject(pod: MappedPod, injection: Injection): Promise<Output | undefined> {
   const { verb, name, effect, nth } = injection
   const { output, text } = await trace(pod, verb, [`trace=${name}`, `inject=${name}:${effect}:when=${nth}`])

@@ -62,7 +62,9 @@ testEach("when any step of ADD fails, it says so and everything is as before", a
   }
 })
 
-/** Makes the setting read-only by a bind mount in the host's mount namespace, so that the machine is unaffected. */
+/**
+ * Makes `route_localnet` read-only by a bind mount in the host's mount namespace, so that the machine is unaffected.
+ */
 async function readOnlyLocalnet(lab: PortmapLab): Promise<void> {
   const file = "/proc/sys/net/ipv4/conf/br-lab/route_localnet"
   await lab.host.exec("mount", ["--bind", file, file])

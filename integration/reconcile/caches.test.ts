@@ -27,7 +27,7 @@ test("programs that attach by themselves keep caches below the runtime's: Multus
 
 const dataDir = "/var/lib/cni/flannel"
 const { type: _type, bridge: name, ipam: _ipam, ...delegate } = bridge
-/** The network of flannel. flanneld has written the node's subnet file. */
+/** The network of flannel on a node for which flanneld has written the subnet file. */
 const flannelNetwork = {
   ...podsNetwork,
   plugins: [{ type: "flannel", subnetFile: "/run/cni/subnet.env", delegate: { ...delegate, bridge: name } }, portmap],

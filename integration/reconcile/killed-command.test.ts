@@ -1,6 +1,6 @@
 /**
  * Kills `cni reconcile` or one of its plugins at a system call, or makes a system call fail. The command must report
- * the failure, and the next run must restore everything. `npm run test:faults -- reconcile/killed-command` tries every
+ * the failure, and its next run must restore everything. `npm run test:faults -- reconcile/killed-command` tries every
  * call.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
@@ -61,7 +61,7 @@ class Loss implements AsyncDisposable {
     return this.#lab.node.directory.join("calls")
   }
 
-  /** Deletes the rules and the bridge, and runs the command. `under` is a command that runs the chosen program. */
+  /** Deletes the rules and the bridge, and runs `cni reconcile`. The command `under` runs `program`. */
   async run(program: Program, under: readonly string[]): Promise<Output> {
     await this.#lab.host.exec("sh", ["-ec", "nft flush ruleset; ip link delete cni0"])
     if (program === "cni") return this.#lab.node.cni(["reconcile"], {}, under)
@@ -149,6 +149,6 @@ describe.each(programs)("%s", (program) => {
 /** Matches a message about an object that could not be restored. */
 const SAID = /^(cni[ :]|Cannot |bridge|portmap)/m
 
-/** Reports whether a fault is an error of a netlink request or of a disk, except those that never end. */
+/** Reports whether a fault is an error of a netlink request or of a disk that does not persist. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")

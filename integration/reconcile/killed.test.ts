@@ -40,8 +40,9 @@ class Meeting implements AsyncDisposable {
   }
 
   /**
-   * Runs a listener under a program and deletes the rules when it listens. Stops it when it has restored the rules, or
-   * when it reports that it cannot (`mayLose`, for calls that always fail). Returns its output.
+   * Runs a listener under the command `under`, and deletes the rules when the listener is ready. Stops the listener
+   * when it has restored the rules. With `mayLose`, for calls that always fail, also stops it when it reports that it
+   * cannot restore them. Returns its output.
    */
   async meet(under: readonly string[], mayLose = false): Promise<{ said: string; hasEnded: boolean }> {
     await using listener = await RunningListener.startUnder(this.lab.node, under)

@@ -17,7 +17,7 @@ export class RunningListener implements AsyncDisposable {
   readonly #program: Bun.Subprocess<"ignore", "ignore", "pipe">
   said = ""
   hasEnded = false
-  /** A promise of the output. It resolves when the listener has ended. */
+  /** A promise of the output, which resolves when the listener has ended. */
   readonly ended: Promise<string>
 
   private constructor(node: NodeLab, under: readonly string[]) {
@@ -91,7 +91,7 @@ export class RunningListener implements AsyncDisposable {
     }
   }
 
-  /** Sends a signal and waits for the end. Returns the exit code. */
+  /** Sends a signal, waits until the listener ends, and returns the exit code. */
   async end(signal: NodeJS.Signals = "SIGTERM"): Promise<number> {
     this.#program.kill(signal)
     return this.#program.exited

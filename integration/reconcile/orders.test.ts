@@ -28,7 +28,10 @@ interface Neighbour {
   start(lab: NodeLab): Promise<unknown>
   /** The connections that fail for pods that are attached while the program runs. */
   readonly before: Lost
-  /** The connections that pods lose if it starts after them: until `cni reconcile`, or with the Go plugins for good. */
+  /**
+   * The connections that pods lose if the program starts after them. With this suite they fail until `cni reconcile`,
+   * with the Go plugins for good.
+   */
   readonly after: Lost
 }
 
@@ -40,7 +43,9 @@ interface Lost {
 
 const nothing: Lost = { ours: [], reference: [] }
 
-/** Returns a program's rules without the operator's rules for containers, the case for which firewall exists. */
+/**
+ * Returns a program's rules without the operator's rules for containers. The firewall plugin exists for such a program.
+ */
 function withoutPods(name: string): string {
   const rules = ruleSets[name]?.iptables
   if (rules === undefined) throw new Error(`There are no rules of ${name}`)
@@ -129,7 +134,10 @@ class Crossing {
     }
   }
 
-  /** Checks that only these connections get no answer. Packets to other machines must have the host's address. */
+  /**
+   * Checks that the connections in `lost`, and no others, fail. Packets to the other machine must have the host's
+   * address.
+   */
   async expectLost(lost: readonly Flow[]): Promise<void> {
     for (const flow of flows) {
       const [from, question] = this.#flows[flow]

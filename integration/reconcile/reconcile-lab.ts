@@ -38,8 +38,8 @@ export interface Published {
 }
 
 /**
- * A node with pods, and another machine that has no route to them. The machine reaches pods only through published
- * ports, and pods reach it only with the host's address.
+ * A node with pods, and another machine without a route to the pods. The machine reaches pods only through published
+ * ports, and pods reach the machine only with the host's address.
  */
 export class ReconcileLab implements AsyncDisposable {
   readonly node: NodeLab
@@ -120,7 +120,10 @@ export class ReconcileLab implements AsyncDisposable {
     expectUnchanged(before, await takeSnapshot(this.host))
   }
 
-  /** Checks that each pod reaches the other machine with the host's address, and that its port is reachable there. */
+  /**
+   * Checks that each pod reaches the other machine with the host's address, and that the machine reaches the pod's
+   * port.
+   */
   async expectTraffic(pods: readonly Published[]): Promise<void> {
     for (const { pod, hostPort } of pods) {
       const there = await askEcho(pod, { transport: "tcp", address: outside.ip, port: 9000 })
@@ -149,7 +152,9 @@ export class ReconcileLab implements AsyncDisposable {
   }
 }
 
-/** Reports whether a change is the guard of `route_localnet`, which stays if a flush deleted portmap's record. */
+/**
+ * Reports whether a change is the guard of `route_localnet`. DEL keeps the guard if a flush deleted portmap's record.
+ */
 function isGuard({ line }: Change): boolean {
   return /^(table ip cni_hostports$|(set|chain|rule) ip cni_hostports (localnet_guarded|raw)\b)/.test(line)
 }
@@ -212,7 +217,10 @@ export function madeFor({ pod }: Published, plugin: string, what: string, networ
   return { plugin, network, containerId: pod.name, ifName: "eth0", what }
 }
 
-/** Removes the record about `route_localnet`, which may differ: a flush deletes which program enabled it. */
+/**
+ * Returns the lines without the record about `route_localnet`. After a flush the record may differ, because nothing
+ * tells which program enabled the setting.
+ */
 export function withoutLocalnetRecord(lines: readonly string[]): string[] {
   return lines.filter((line) => !/"name":"localnet_(links|guarded)"/.test(line))
 }

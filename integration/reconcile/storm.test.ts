@@ -1,4 +1,4 @@
-/** Deletes random objects while a listener runs; hundreds of times in the long form. */
+/** Deletes random objects while a listener runs. The long form deletes hundreds of objects. */
 import { expect, test } from "bun:test"
 import { podsNetwork } from "../cni/node-lab.ts"
 import { runFirewalld, startBus } from "../firewall/firewalld-lab.ts"

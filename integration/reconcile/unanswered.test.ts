@@ -1,6 +1,6 @@
 /**
- * Tests flows that began while rules were missing. The kernel tracks such a flow without address translation while
- * packets arrive, even after the rules are restored.
+ * Tests flows that began while rules were missing. As long as its packets arrive, conntrack keeps such a flow
+ * untranslated, even after the rules are restored.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type Namespace, outside, programEnv, TemporaryDirectory, uplink } from "../lab/mod.ts"

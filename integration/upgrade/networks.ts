@@ -25,7 +25,9 @@ const portmap = { type: "portmap", capabilities: { portMappings: true } }
 const firewall = { type: "firewall", ingressPolicy: "same-bridge" }
 const iptables = { backend: "iptables" }
 
-/** Networks for one container each. Together they keep state in every way: in nf_tables, iptables and files. */
+/**
+ * Networks for one container each. Together the networks keep every kind of state: in nf_tables, iptables and files.
+ */
 const chains: Readonly<Record<string, readonly object[]>> = {
   web: [bridge("web", "10.21.0.0/24", "fd00:21::/64", { macspoofchk: true }), tuning, portmap, firewall],
   old: [

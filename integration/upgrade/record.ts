@@ -102,7 +102,10 @@ async function recordAddresses(namespace: Namespace): Promise<string[]> {
   )
 }
 
-/** Returns the main table's routes: the kernel's own first, as a plugin may have deleted one; gateways' last. */
+/**
+ * Returns the main table's routes. The kernel's own routes are first, because a plugin may have deleted one; routes
+ * with a gateway are last.
+ */
 async function recordRoutes(namespace: Namespace): Promise<string[]> {
   type Route = Readonly<Record<"dst" | "gateway" | "dev" | "scope" | "prefsrc" | "protocol" | "metric", string>>
   const lines: string[] = []

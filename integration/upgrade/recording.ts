@@ -47,8 +47,8 @@ export async function placeholders(
 }
 
 /**
- * The sections that a recording contains. Settings of links are missing because CHECK compares them, and the other
- * sections because they are the kernel's own.
+ * The sections of `takeSnapshot` that a recording contains. It lacks the settings of links, because CHECK compares
+ * them, and all sections that belong to the kernel.
  */
 const sections = [
   "addresses",
@@ -74,16 +74,16 @@ export async function snapshotsOf(host: HostNamespace, containers: Containers): 
 }
 
 /**
- * Reports whether a line is compared. These are not: the seal and checksums of a store's index, because they contain
- * inode numbers and times; directories of temporary files; and iptables' tables in nf_tables, because iptables-save
- * prints them too.
+ * Reports whether a line is compared. Returns false for the seal and checksums of a store's index, because they contain
+ * inode numbers and times; for directories of temporary files; and for iptables' tables in nf_tables, because
+ * iptables-save prints them too.
  */
 const isKept = (line: string) =>
   !/\/\.index\/(seal|owners-\w+|new\/)|^\/var\/lib\/cni\/locks\/$|^(table|chain|rule) ip6? (filter|nat|mangle|raw)\b/.test(
     line,
   )
 
-/** Restores the recorded state on a node. `change` can change each text first. */
+/** Restores the recorded state on a node. `change` can change the rules of nft and the content of each file first. */
 export async function replay(
   recording: Recording,
   host: HostNamespace,
@@ -112,7 +112,7 @@ export async function replay(
   return containers
 }
 
-/** Returns a line of an owners file with a new checksum: the CRC-32 of its text in front of it. */
+/** Returns a line of an owners file with a new checksum, which is the CRC-32 of the text after it. */
 function sumAnew(line: string): string {
   const text = line.slice(line.indexOf(" ") + 1)
   return line === "" ? line : `${Bun.hash.crc32(text).toString(16).padStart(8, "0")} ${text}`

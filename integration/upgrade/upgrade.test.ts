@@ -42,7 +42,7 @@ const nodes = recordings.flatMap(([version, recording]) => [
 
 /**
  * Returns the lines about containers in a snapshot of the host: names, addresses, and ends of veth pairs. Omits
- * host-local's position and notes about rules, which stay on purpose.
+ * host-local's position and the notes about rules, which DEL keeps on purpose.
  */
 async function linesAboutContainers(host: HostNamespace): Promise<string[]> {
   const all = Object.entries(await takeSnapshot(host)).flatMap(([section, lines]) =>

@@ -1,6 +1,6 @@
 /**
- * Makes a list of calls in sequence inside a host: `bun driver.ts SIDE CALLS ANSWERS`. SIDE chooses how: with the
- * executables, with the same plugins in this Bun process, or with `bun main.ts` for each call.
+ * Makes a list of calls in sequence inside a host: `bun driver.ts SIDE CALLS ANSWERS`. SIDE selects the executables,
+ * the same plugins in this Bun process, or `bun main.ts` for each call.
  */
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -31,7 +31,7 @@ const names: Readonly<Record<string, string>> = { "01": "DISCOVER", "03": "REQUE
 /** The DHCP message types of a server, RFC 2132, 9.6. */
 const answers = { OFFER: 2, ACK: 5 } as const
 
-/** A caller that waits for a lease. It collects the answers. */
+/** A caller that waits for a lease, and collects the answers. */
 class Caller {
   readonly answers: (Result | string)[] = []
   answer = (result: Result) => void this.answers.push(result)
@@ -97,7 +97,7 @@ export class DhcpSite implements Disposable {
     return caller
   }
 
-  /** The container's lease. Throws if there is none. */
+  /** The holder of the container's lease. Throws if there is no lease. */
   get holder(): Holder {
     const [holder] = this.service.holders.values()
     if (!holder) throw new Error("There is no lease")
@@ -108,7 +108,7 @@ export class DhcpSite implements Disposable {
     return this.journal.list((line) => this.log.push(line))
   }
 
-  /** Returns the client's next DHCPv4 message. Throws for another type. Also handles the client's other events. */
+  /** Returns the client's next DHCPv4 message. Handles the client's events while it waits. Throws for another type. */
   hear(type: string): Sent {
     const sent = readSent(this.hearFrame(isDhcp4))
     if (names[sent.options[53] ?? ""] !== type) throw new Error(`This is no ${type}: ${JSON.stringify(sent)}`)
@@ -142,7 +142,7 @@ export class DhcpSite implements Disposable {
     this.send(answer4({ ...createClient({ ...config4, mac }), xid }, answers[type], address, given))
   }
 
-  /** Sends frames to the client. The client reads them if it runs in this process. */
+  /** Sends frames to the client, and makes a client of this process read them. */
   send(...frames: Uint8Array[]): void {
     const [holder] = this.service.holders.values()
     // The kernel silently drops frames on a link until it has noticed the carrier. Until then it reports a new link as

@@ -199,7 +199,9 @@ describe("rules for policies", () => {
     }
   })
 
-  /** Changes the table to that of the previous release: it always has all rules, and clears the mark first. */
+  /**
+   * Changes the table to that of the previous release, whose first rule clears the mark and which always has all rules.
+   */
   async function makeFormer(): Promise<void> {
     const mark = (await inChain("admit")).find(({ comment }) => comment === "the mark of others does not count")
     const insert = (rule: string) => `insert rule inet cni_firewall forward ${rule}\n`

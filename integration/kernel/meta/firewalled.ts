@@ -20,7 +20,7 @@ export function configOf({ number, policy = "open", name = "net1", bridge = "br1
 }
 
 export let host: HostNamespace
-/** The namespace of all containers. The firewall plugin does not use it. */
+/** The namespace of all containers, which the firewall plugin does not use. */
 export let pod: ContainerNamespace
 /** Creates a host for the tests of a file, and deletes its rules after each test. */
 export function useHost(): void {
@@ -38,7 +38,7 @@ export function call(verb: ProcessCall["verb"], spec: Firewalled, more: Partial<
   return callPlugin(host, firewall, { verb, config: configOf(spec), pod, containerId: `c${spec.number}`, ...more })
 }
 
-/** Calls the firewall plugin for each attachment. Each call must succeed without a log line. */
+/** Calls the firewall plugin for each attachment. Throws if a call fails or logs a line. */
 export function done(verb: ProcessCall["verb"], ...specs: readonly Firewalled[]): void {
   for (const spec of specs) expect(call(verb, spec)).toMatchObject({ exitCode: 0, log: [] })
 }

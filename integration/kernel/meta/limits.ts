@@ -47,7 +47,7 @@ export function call(verb: ProcessCall["verb"], keys: object, more: Partial<Proc
   return callPlugin(host, bandwidth, { verb, config: configOf(keys), pod, ...more })
 }
 
-/** Calls the bandwidth plugin. The call must succeed without a log line. Returns the result. */
+/** Calls the bandwidth plugin and returns the result. Throws if the call fails or logs a line. */
 export function done(verb: ProcessCall["verb"], keys: object, more: Partial<ProcessCall> = {}): Answer["json"] {
   const answer = call(verb, keys, more)
   expect(answer).toMatchObject({ exitCode: 0, log: [] })

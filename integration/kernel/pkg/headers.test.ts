@@ -106,7 +106,10 @@ const attributes: readonly (readonly [prefix: string, table: { fields: Fields },
   ["NFTA_PAYLOAD", rules.payload, "DREG BASE OFFSET LEN"],
 ]
 
-/** Tables of values: the table, and the kernel's names in the order of its properties; `-` if there is none. */
+/**
+ * Tables of values: the table, and the kernel's names in the order of its properties. A property without such a name
+ * has `-`.
+ */
 const values: readonly (readonly [table: Readonly<Record<string, number>>, names: string])[] = [
   [netlink.OperState, "UNKNOWN NOTPRESENT DOWN LOWERLAYERDOWN TESTING DORMANT UP".replace(/\w+/g, "IF_OPER_$&")],
   [netlink.macvlanModes, "MACVLAN_MODE_PRIVATE MACVLAN_MODE_VEPA MACVLAN_MODE_BRIDGE MACVLAN_MODE_PASSTHRU"],
@@ -131,7 +134,7 @@ const kernelNames = ([prefix, , names]: (typeof attributes)[number]) =>
     .filter(Boolean)
     .map((name) => `${prefix}_${name}`)
 
-/** The values of these names in the headers. Names that no header defines are missing. */
+/** The values that the headers define for names of the sources and tables, by name. */
 let inHeaders: ReadonlyMap<string, bigint>
 let ours: ReadonlyMap<string, bigint>
 

@@ -4,7 +4,10 @@ import { HostNamespace, mustRun } from "../../lab/mod.ts"
 
 const door = join(import.meta.dir, "../../../pkg/netns/mod.ts")
 
-/** Enters a namespace in a new program, and returns the namespaces that it saw. `report` runs inside: JavaScript. */
+/**
+ * Runs a program that enters a namespace, and returns the namespaces that the program saw. `report` is JavaScript that
+ * runs inside.
+ */
 async function inside(path: string, report: string): Promise<{ before: string; within: string; after: string }> {
   const script = `
     const { Netns } = await import(${JSON.stringify(door)})

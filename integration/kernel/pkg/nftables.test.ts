@@ -14,7 +14,7 @@ import * as nftables from "../../../pkg/nftables/mod.ts"
 import { AF_INET, AF_INET6, type Cidr, type Owner, parseCidr } from "../../../pkg/types/mod.ts"
 import { HostNamespace, type Namespace, testWith } from "../../lab/mod.ts"
 
-/** Opens a netfilter socket in a namespace. It stays in that namespace. */
+/** Opens a netfilter socket, which stays in the namespace. */
 function netfilterOf({ path }: Namespace) {
   using namespace = Netns.open(path)
   return namespace.run(nftables.openNetfilter)

@@ -16,7 +16,7 @@ export type Kit = typeof netlink &
 interface Options {
   /** Further modules of `pkg` for the function. */
   readonly more?: readonly string[]
-  /** Further input for the function. It must be JSON. */
+  /** Further properties of the argument of `body`, as JSON values. */
   readonly given?: object
   /** Whether the process lacks CAP_NET_ADMIN, so that the kernel refuses every change of the network. */
   readonly isPowerless?: boolean
@@ -24,7 +24,8 @@ interface Options {
 
 /**
  * Runs `body` in its own process in the host's namespace, and returns its result. The process gets the text of `body`,
- * so `body` can use only its argument. The result must be JSON; an error has a code and a message.
+ * so `body` can use only its argument. The result must be JSON. If `body` throws, the result is the error's code and
+ * message.
  */
 export async function runOnHost<T, More = unknown>(
   host: HostNamespace,

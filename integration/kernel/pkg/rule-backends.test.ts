@@ -20,7 +20,7 @@ afterAll(async () => {
   await host[Symbol.asyncDispose]()
 })
 
-/** Runs these steps of a feature. If `hasNftables` is false, it acts as on a kernel without nf_tables. */
+/** Runs `steps` of a feature. If `hasNftables` is false, the feature acts as on a kernel without nf_tables. */
 async function run(name: FeatureName, steps: readonly Step[], hasNftables = true): Promise<Outcome[]> {
   const request: Request = { name, steps, hasNftables }
   features.stdin.write(`${JSON.stringify(request)}\n`)

@@ -14,7 +14,10 @@ import { ownerComment } from "../../../pkg/types/mod.ts"
 /** A configuration with an IPAM plugin and the kernel's defaults. */
 export const plainConfig: AttachmentConfig = { mtu: undefined, ipam: "static", dns: undefined }
 
-/** Returns a minimal plugin for the scaffold. Its interface is a veth, or a macvlan on "up0" if the hooks say so. */
+/**
+ * Returns a minimal plugin for the scaffold, whose interface is a veth. The `hooks` can replace it by a macvlan on
+ * "up0".
+ */
 export function tester(
   said: string[],
   hooks: Partial<InterfacePlugin<AttachmentConfig>> = {},
