@@ -1,4 +1,4 @@
-/** Wakes a waiting loop. If it rings several times before the loop waits again, the loop wakes once. */
+/** Wakes a waiting loop, only once for several rings before the loop waits again. */
 export class Bell {
   #rung = false
   #wake: (() => void) | undefined
@@ -8,7 +8,7 @@ export class Bell {
     this.#wake?.()
   }
 
-  /** Waits for a ring. Returns at once after a ring since the last wait. Returns false when `signal` is aborted. */
+  /** Waits for a ring, unless it rang since the last wait. Returns true, or false when `signal` is aborted. */
   async rung(signal: AbortSignal): Promise<boolean> {
     if (!this.#rung && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>()

@@ -50,7 +50,7 @@ export class Nodes implements Follower {
     if (++this.#puts % COLLECT_EVERY === 0) Bun.gc(false)
   }
 
-  /** Ends a list. Throws for an empty list: a cluster with this agent has a Node, so the server has lost its data. */
+  /** Ends a list. Throws if the list is empty: this node has a Node, so the server must have lost its data. */
   complete(): void {
     if (this.#coming?.size === 0) throw new Error("The API server returned no Node objects; files and routes are kept")
     this.#known = this.#coming

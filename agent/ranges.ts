@@ -29,8 +29,9 @@ export interface RangedNetwork {
 }
 
 /**
- * Returns a message if containers of another network have addresses in these ranges, because they would be assigned
- * twice. Otherwise returns undefined. Ignores reservations of an earlier boot, which host-local removes.
+ * Returns a message if containers of another network have addresses in `ranges`, because host-local would assign these
+ * addresses again. Returns undefined otherwise. Ignores reservations of an earlier boot, because host-local removes
+ * them.
  */
 export function otherHolder(dataDir: string, { name }: RangedNetwork, ranges: readonly string[]): string | undefined {
   const wanted = ranges.flatMap((text) => parseCidr(text) ?? [])
@@ -73,8 +74,8 @@ export function writeRanges(
 }
 
 /**
- * Removes files of other networks, which an agent with another `--network` left: two networks would assign the same
- * addresses. Returns the names of these networks.
+ * Removes range files of other networks, left by an agent with another `--network`, because two networks would assign
+ * the same addresses. Returns the names of the files.
  */
 export function removeOtherFiles({ file }: RangedNetwork): string[] {
   const directory = dirname(file)
@@ -95,8 +96,8 @@ export function readRanges({ file }: RangedNetwork): NodeRanges | undefined {
 }
 
 /**
- * Removes former ranges that no container uses any longer. Deletes the gateway's address from its link, and thus the
- * connected route, which would hide the route to the node that has the range now. Returns the removed ranges. Throws
+ * Removes former ranges that no container uses, and deletes their gateway addresses from links: the connected route of
+ * a gateway address would hide the route to the range's new node. Returns a text for each deleted address. Throws
  * `NetlinkError` and `SyscallError`.
  */
 export function retire(route: RouteSocket, network: RangedNetwork): string[] {
@@ -109,12 +110,12 @@ export function retire(route: RouteSocket, network: RangedNetwork): string[] {
     return range === undefined || !isUsed(range)
   })
   const removed = unused.flatMap((text) => removeGateway(route, text))
-  // This is the last step, so that an agent that was killed earlier repeats the others.
+  // The last step, so that if this agent is killed before, the next one repeats the deletions.
   if (unused.length > 0) write(network, { ...file, former: file.former.filter((one) => !unused.includes(one)) })
   return removed
 }
 
-/** Returns the reserved addresses, under the store's lock. An ADD that read the former file has reserved by then. */
+/** Returns the reserved addresses. Waits for the store's lock, and thus for an ADD that still uses a former range. */
 function takenNow({ directory }: RangedNetwork): string[] {
   if (!exists(directory)) return []
   const store = new Store({ directory, log: () => {} })
@@ -122,7 +123,7 @@ function takenNow({ directory }: RangedNetwork): string[] {
   return lock ? takenAddresses(store) : []
 }
 
-/** Deletes a range's first address from its link. bridge and ptp assign it to the host, with the range's prefix. */
+/** Deletes a range's first address from the link to which bridge or ptp assigned it. Returns a text for each link. */
 function removeGateway(route: RouteSocket, text: string): string[] {
   const range = parseCidr(text)
   if (range === undefined) return []

@@ -38,7 +38,9 @@ export interface AgentOptions {
 
 /** Changes within this time are handled together, in one pass. */
 const TOGETHER_MS = 100
-/** The pause after a listing of the routing table, in multiples of its duration. Changes of Nodes do not wait. */
+/**
+ * The pause between listings of the routing table, in multiples of their duration. Passes for changed Nodes continue.
+ */
 const REST = 20
 /** The pause after a pass for changed Nodes, in multiples of its duration. */
 const REST_OF_PASS = 3
@@ -46,7 +48,7 @@ const REST_OF_PASS = 3
 const REST_MAX_MS = 400
 /** The interval in milliseconds at which the network's file is checked without an event. */
 const CHECK_MS = 60_000
-/** Routes are checked every so many intervals: the kernel reports most removals, and 10,000 routes take 0.5 s. */
+/** Intervals between checks of routes. The kernel reports most removals, and listing 10,000 routes takes 0.5 s. */
 const ROUTES_EVERY = 30
 /** The interval in ms while containers have addresses of a former range, whose release causes no event. */
 const FORMER_MS = 1_000
@@ -55,7 +57,7 @@ const OWN_MS = 2_000
 /** The time between a plan and the collection of its garbage, in milliseconds. */
 const COLLECT_MS = 2_000
 
-/** Maintains ranges and routes until `signal` aborts; they then stay. Throws if the socket or port is in use. */
+/** Maintains ranges and routes until `signal` aborts, and then leaves them. Throws if the socket or port is in use. */
 export async function runAgent(options: AgentOptions, signal: AbortSignal): Promise<void> {
   await using stack = new AsyncDisposableStack()
   const agent = new Agent(options)
@@ -118,7 +120,7 @@ class Agent {
 
   /**
    * Reads this node's own Node before the list, because a list of 5,000 Nodes takes a second, and containers wait for
-   * this one. Ignores failures, which the list reports too.
+   * the own Node's ranges. Ignores failures, because the list reports them too.
    */
   async #askForOwn(client: ApiClient, signal: AbortSignal): Promise<void> {
     try {
@@ -153,7 +155,7 @@ class Agent {
     }
   }
 
-  /** Handles files, gateways and routes, in this order: a moved range must have its file before packets arrive. */
+  /** Updates files, gateways and routes, in this order, so that a moved range has its file before packets arrive. */
   #pass(): void {
     const known = this.#nodes.known
     this.#keepRanges(this.#options.network)
@@ -210,7 +212,7 @@ class Agent {
       log("info", `Network "${network.name}" has ranges of node "${node}"`)
   }
 
-  /** Writes the file of a network according to the Nodes. Returns the reason if the file has no ranges. */
+  /** Writes this node's ranges to the file of a network. Returns the reason if the file has no ranges. */
   #writeOwn(network: RangedNetwork): string | undefined {
     const { log, node, dataDir } = this.#options
     const known = this.#nodes.known

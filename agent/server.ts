@@ -39,8 +39,8 @@ export function serveHttp(endpoint: Endpoint, status: () => Status): AsyncDispos
 }
 
 /**
- * Reports whether the Host header is an address. A name would mean DNS rebinding: a web page made a browser on this
- * node use the page's host name for the agent's address.
+ * Reports whether the Host header is "localhost" or an address. Other names can come from DNS rebinding: a web page's
+ * host name resolves to the agent's address, so that a browser on this node sends the page's requests to the agent.
  */
 function isByAddress(request: Request): boolean {
   const host = request.headers.get("host") ?? ""

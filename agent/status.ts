@@ -27,7 +27,9 @@ export interface NetworkStatus {
   readonly strays: readonly Stray[]
 }
 
-/** Returns an agent's status, like `curl --unix-socket PATH http://agent/status`. Throws without an answer. */
+/**
+ * Returns an agent's status, like `curl --unix-socket PATH http://agent/status`. Throws if the agent does not answer.
+ */
 export async function askAgent(socket: string): Promise<Status> {
   let response: Response
   try {

@@ -43,7 +43,7 @@ export function parseArguments(line: readonly string[], flags: Flags): Arguments
   return { flags: found, words }
 }
 
-/** Returns the value after a flag. Throws if it looks like a flag, because the value is probably missing. */
+/** Returns the value after a flag. Throws if the next word looks like a flag, because the value is probably missing. */
 function valueBehind(flag: string, rest: string[]): string {
   const value = rest.shift()
   if (value === undefined) throw new UsageError(`${flag} needs a value`)

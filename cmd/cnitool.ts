@@ -17,7 +17,7 @@ import { type Completable, complete, completionHelp, completionScript, shells } 
 
 /**
  * Runs `cnitool COMMAND NETWORK NETNS` with the commands, variables, messages and exit codes of the reference suite's
- * tool, for existing scripts. `cni` has readable messages and safer defaults. Returns the exit code. Never throws.
+ * tool, for existing scripts. Returns the exit code. Never throws.
  */
 export async function cnitool(
   args: readonly string[],

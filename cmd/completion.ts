@@ -107,7 +107,9 @@ interface Line {
   readonly open: string | undefined
 }
 
-/** Splits a command line. bash passes "--flag=value" as three words. */
+/**
+ * Splits a command line into words and values of flags. Drops "=", because bash passes "--flag=value" as three words.
+ */
 function read(line: readonly string[], commands: Readonly<Record<string, Completable>>): Line {
   const flags = Object.values(commands).flatMap((command) => Object.entries(command.flags))
   const words: string[] = []
@@ -130,7 +132,7 @@ function read(line: readonly string[], commands: Readonly<Record<string, Complet
   return { words, values, open }
 }
 
-/** Returns the command at the beginning, and the number of words in its name: at most three, two for "ipam ls". */
+/** Returns the command at the beginning of `words`, and the number of words in its name, such as 2 for "ipam ls". */
 function commandAt(words: readonly string[], commands: Readonly<Record<string, Completable>>) {
   for (const length of [3, 2, 1]) {
     const name = words.slice(0, length).join(" ")

@@ -5,9 +5,9 @@ import type { Terminal } from "../tools/environment.ts"
 const CLEAR = "\r\x1b[K"
 
 /**
- * Runs a function that may take long. After one second, prints on stderr that it is running, how long it has taken, and
- * how to stop it. Erases that line when the function ends, or when the terminal passed to `run` writes text. Prints
- * nothing if stderr is not a terminal. Synchronous computation shows no progress.
+ * Calls `run`, which may take long. After one second, prints on stderr what is running, for how long, and how to stop
+ * it. Erases that line when `run` ends or writes to the terminal that it receives. Prints nothing if stderr is not a
+ * terminal, or while `run` computes synchronously.
  */
 export async function withProgress<T, W extends Pick<Terminal, "watched" | "stdout" | "stderr">>(
   what: string,

@@ -29,7 +29,9 @@ export interface Step {
 export interface Change {
   readonly kind: Kind
   readonly steps: readonly Step[]
-  /** Returns the manifest, or undefined for an uninstallation. Called after all new files are staged. */
+  /**
+   * Returns the manifest after the change, or undefined for an uninstallation. Called after all new files are staged.
+   */
   readonly manifest: () => Manifest | undefined
 }
 
@@ -37,7 +39,8 @@ const KEPT = ["before", "displaced"] as const
 
 /**
  * Prepares a change, commits it by renaming one directory, and carries it out. `stage` creates the new file of a step.
- * If it throws before the commit, nothing changes. docs/install.md describes the order, and the state after a kill.
+ * If an error occurs before the commit, nothing changes. docs/install.md describes the order, and the state after a
+ * kill.
  */
 export function apply(layout: Layout, change: Change, stage: (step: Step, path: string) => void): void {
   try {
@@ -72,7 +75,10 @@ function prepare(layout: Layout, { kind, steps, manifest }: Change, stage: (step
   for (const directory of [layout.home, layout.directory]) syncPath(directory)
 }
 
-/** Completes an earlier installer's committed change, and removes a prepared one. Returns the completed kind. */
+/**
+ * Completes the change that an interrupted installer committed, and removes one that was only prepared. Returns the
+ * kind of the completed change.
+ */
 export function makeReady(layout: Layout): Kind | undefined {
   requireOwnHome(layout)
   readManifest(layout.manifest) // throws for a manifest of a newer version
@@ -106,7 +112,9 @@ export function findDecided({ ready }: Layout): Change | undefined {
   return { kind, steps: parsed, manifest: () => readManifest(`${ready}/manifest.json`) }
 }
 
-/** Carries out a change, or the rest of it. With `isLater`, skips files that other programs have changed since. */
+/**
+ * Carries out a change, or its remaining steps. If `isLater`, skips files that other programs changed after the commit.
+ */
 function carryOut(layout: Layout, { kind, steps }: Change, isLater: boolean): void {
   const { ready, directory, home } = layout
   const manifest = readManifest(`${ready}/manifest.json`)
@@ -154,7 +162,9 @@ function tidy(layout: Layout, { generation, files }: Manifest): void {
   for (const name of displaced) if (files[name]?.displaced === undefined) tryUnlink(`${layout.displaced}/${name}`)
 }
 
-/** Removes all of the installer's own files. Removes the list of steps last. */
+/**
+ * Removes all of the installer's own files, the list of steps last, so that an interrupted removal is completed later.
+ */
 function clear(layout: Layout): void {
   for (const name of readDirectory(layout.home)) if (name !== "ready") removeTree(`${layout.home}/${name}`)
   tryUnlink(`${layout.ready}/steps.json`)

@@ -39,8 +39,8 @@ const PIECE = 16 << 20
 
 /**
  * Copies a file and syncs it to disk, like `install -m MODE SOURCE TARGET && sync TARGET`. Uses a single write(2), so
- * that the kernel caches the file in large folios. A start that maps large folios takes a sixth less time than with
- * pages of 4 KiB. `prepare` may set attributes before the sync. Throws `EEXIST` if the target exists.
+ * that the kernel caches the file in large folios, with which a program starts in a sixth less time than with pages of
+ * 4 KiB. `prepare` may set attributes before the sync. Throws `EEXIST` if the target exists.
  */
 export function copyWhole(source: string, target: string, mode: number, prepare?: (file: Fd) => void): void {
   using from = FileDescriptor.open(source, Open.ReadOnly)
@@ -79,7 +79,9 @@ export function carryAttributes(path: string, file: Fd, from: Attributes): void 
   if (bits) setAttribute(file, CAPABILITIES, bits)
 }
 
-/** The files from which a new file gets its attributes. The first file with capability bits wins. */
+/**
+ * The files from which a new file gets its attributes. Of `capabilities`, the first file with capability bits is used.
+ */
 interface Attributes {
   readonly label: string | undefined
   readonly capabilities: readonly string[]

@@ -22,7 +22,7 @@ function readHeader(path: string) {
 
 /**
  * Throws error code 5 for a file that this machine cannot run: it is not an executable, is for another architecture, or
- * is truncated. Compares the file's size with the section table, which is at the end.
+ * is truncated. A truncated file is too short for the section table, which is at its end.
  */
 export function requireExecutable(path: string): void {
   const refuse = (reason: string) => new CniError(Code.Io, `Cannot install "${path}": ${reason}`)
@@ -53,8 +53,8 @@ export interface Introduction {
 }
 
 /**
- * Runs a plugin without a command. A plugin of this suite then prints two lines on stderr, and a plugin of the
- * reference suite prints one. Throws `SyscallError` if the kernel cannot start it.
+ * Runs a plugin without `CNI_COMMAND`, so that it prints its version: two lines on stderr in this suite, one line in
+ * the reference suite. Throws `SyscallError` if the kernel cannot start the plugin.
  */
 export function introductionOf(file: string): Introduction {
   const ended = spawn({ path: file, env: {}, timeoutMs: TIMEOUT_MS, outputLimit: OUTPUT_LIMIT })

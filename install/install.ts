@@ -19,7 +19,7 @@ export interface Installation {
   readonly mode?: number
   /** Throws for an unusable source file. Called before any file is written. */
   readonly inspect?: (source: string) => void
-  /** Returns the version that a new file prints before it is installed. Throws for an unusable file. */
+  /** Runs a new file before it is installed, and returns the version that it prints. Throws for an unusable file. */
   readonly introduce?: (file: string) => string | undefined
   /** Whether to replace files of other programs, and keep them. */
   readonly adopt?: boolean

@@ -97,8 +97,8 @@ function openDirectory(directory: string): FileDescriptor {
 }
 
 /**
- * Creates a directory and removes it, so that runtimes read all files of the directory again. containerd 1.6 notices
- * removals, but not renamed or touched files. Throws `SyscallError`.
+ * Creates and removes a directory in `directory`, so that runtimes read all files in `directory` again. containerd 1.6
+ * notices removals, but not renamed or touched files. Throws `SyscallError`.
  */
 export function wakeWatchers(directory: string): void {
   const { wake } = new Layout(directory)
@@ -114,7 +114,7 @@ export function requireDirectory(directory: string): void {
   tryUnnamedFile(directory)
 }
 
-/** Throws error code 5 if another user may have created the installer's directory: its files run as root. */
+/** Throws error code 5 if another user may have created the installer's directory, because its files run as root. */
 export function requireOwnHome({ directory, home }: Layout): void {
   const found = findStat(home, true)
   if (found === undefined) return

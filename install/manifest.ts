@@ -10,7 +10,7 @@ import {
   printJson,
 } from "../pkg/types/mod.ts"
 
-/** The version of the format of manifests and lists of steps. Newer installers may use a larger number. */
+/** The version of the format of manifests and lists of steps. Documents with a larger number are rejected. */
 export const FORMAT = 1
 
 export interface Placed {
@@ -28,7 +28,10 @@ type Placements = Readonly<Record<string, Placed>>
 export interface Manifest {
   /** The number of installations in this directory so far. */
   readonly generation: number
-  /** The start time of the installer's run, by Date.toISOString: equal in all its directories, later in later runs. */
+  /**
+   * The start time of the installer's run, by Date.toISOString. Equal in all directories of the run; later runs are
+   * later.
+   */
   readonly installed: string
   /** All directories of the installer's run in order, including this one. Empty after a rollback. */
   readonly directories: readonly string[]
@@ -79,7 +82,7 @@ function requireText(value: JsonValue | undefined, damaged: () => CniError): str
   return value
 }
 
-/** Reports whether a name is that of a file in the directory itself. Names in a manifest become parts of paths. */
+/** Reports whether a manifest's name is safe as a part of a path: it names a file in the directory itself. */
 export function isFileName(name: string): boolean {
   return name !== "" && !name.startsWith(".") && !name.includes("/") && !name.includes("\0")
 }
@@ -116,7 +119,7 @@ export function brokenDocument(path: string, what: string, reason: string, cause
   })
 }
 
-/** Writes a JSON document and syncs it to disk, in a directory that is not yet committed. Throws `EEXIST`. */
+/** Writes a new JSON document and syncs it to disk. Throws `EEXIST` if the file exists. */
 export function writeDocument(path: string, content: object): void {
   createFile(path, encodeUtf8(`${printJson({ format: FORMAT, ...content })}\n`), 0o644)
   syncPath(path)

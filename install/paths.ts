@@ -3,7 +3,7 @@ import { dirname, findFile, findStat, isDirectory, join, readDirectory, unlessEr
 
 /** The directories in a runtime's configuration: those of plugins in search order, and those of networks. */
 export interface RuntimePlaces {
-  /** The plugin directories. Empty if the file names only the others. */
+  /** The plugin directories. Empty if the file names only the directory of networks. */
   readonly binDirs: readonly string[]
   readonly confDir: string | undefined
   /** The path of the configuration file. */
@@ -28,7 +28,10 @@ const crio: Dialect = {
   confKey: "network_dir",
 }
 
-/** The paths of runtimes' configurations. A folder's files are read by name; later ones override earlier ones. */
+/**
+ * The paths of runtimes' configurations. Files in a folder are read in order of name, and later ones override earlier
+ * ones.
+ */
 const configurations: readonly (readonly [dialect: Dialect, ...paths: string[]])[] = [
   [containerd, "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"],
   [containerd, "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"],
@@ -70,7 +73,7 @@ export interface NodeDirectories {
   readonly confDir: string
   /** Whether the configuration of a runtime names the plugin directories. */
   readonly isOfRuntime: boolean
-  /** Which configuration names the directories, for messages: "as /etc/containerd/config.toml says". */
+  /** The configuration that names the directories, for messages: "as /etc/containerd/config.toml says". */
   readonly origin: string
 }
 
@@ -117,7 +120,7 @@ const UNREADABLE = ["ENOENT", "ENOTDIR", "EACCES"] as const
 
 const withoutSlash = (path: string) => path.replace(/(?!^)\/+$/, "")
 
-/** Returns the strings of a table's keys by TOML 1.0: values, or lists in one or several lines. Skips other types. */
+/** Returns the strings of a TOML 1.0 table by key: single ones, or lists on one or several lines. Skips other types. */
 function readTable(text: string, table: RegExp): Record<string, string[]> {
   const keys: Record<string, string[]> = {}
   let isInside = false

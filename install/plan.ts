@@ -7,8 +7,8 @@ import type { Manifest } from "./manifest.ts"
 export interface Outcome {
   readonly name: string
   /**
-   * "adopted": replaces the file of another program and keeps it. "restored": restores a replaced file. "left": does
-   * not touch a file of another program that has been created since.
+   * "adopted": another program's file was replaced and kept. "restored": a replaced file was restored. "left": another
+   * program's file was created since the last change and stays.
    */
   readonly did: "created" | "replaced" | "adopted" | "unchanged" | "restored" | "removed" | "left"
 }
@@ -28,13 +28,16 @@ export interface Plan {
 interface Rules {
   /** The manifests that name this suite's files. */
   readonly manifests: readonly (Manifest | undefined)[]
-  /** The steps of a committed change. An installer carries them out first, but a dry run does not. */
+  /**
+   * The steps of a committed change that is not carried out yet. Only a dry run has some, because an installer first
+   * carries them out.
+   */
   readonly committed?: readonly Step[]
   /** The mode of new files, 0755 by default. */
   readonly mode?: number
   /** Whether files of other programs may be replaced. */
   readonly adopt: boolean
-  /** Whether this change restores replaced files. It then keeps no files. */
+  /** Whether this change restores replaced files, and therefore keeps no files. */
   readonly isBack?: boolean
 }
 
@@ -74,7 +77,7 @@ function planOne(layout: Layout, { name, content: next }: Wish, rules: Rules): {
   return next === undefined ? say("left") : say("adopted", "displaced")
 }
 
-/** Throws error code 5 for a file that cannot be replaced or removed: every committed change must be completable. */
+/** Throws error code 5 if a file cannot be replaced or removed, because every committed change must be completable. */
 function requireReplaceable(layout: Layout, { name }: Step): void {
   const file = layout.file(name)
   const found = findStat(file, true)
@@ -86,7 +89,10 @@ function requireReplaceable(layout: Layout, { name }: Step): void {
   }
 }
 
-/** Reports whether a file has only one name. A program that writes to a file with several names changes all of them. */
+/**
+ * Reports whether a regular file has all bits of `mode`, and no other name under which a program could change it. True
+ * for other types.
+ */
 function isWhole(file: string, mode: number): boolean {
   const found = stat(file, true)
   return !isRegularFile(found) || ((found.mode & mode) === mode && found.links === 1)

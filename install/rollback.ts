@@ -85,7 +85,7 @@ function planBack(layout: Layout, manifest: Manifest, installed: string | undefi
   return plan(layout, wishes, { manifests: [manifest, readManifest(layout.manifest)], adopt, isBack: true })
 }
 
-/** Moves the kept file of a name into a change. Throws error code 5 if its content differs from the recorded one. */
+/** Moves the kept file of a step to `path`. Throws error code 5 if its content differs from the recorded content. */
 export function bringBack(layout: Layout, manifest: Manifest, { name, next }: Step, path: string): void {
   const places = [layout.before(manifest.generation), layout.displaced].map((place) => `${place}/${name}`)
   const kept = places.find((file) => findStat(file, true) !== undefined && contentOf(file) === next)

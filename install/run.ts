@@ -9,7 +9,7 @@ export interface Known {
   readonly manifest: Manifest
 }
 
-/** A run of the installer over several directories. Changes only those that need it, in this order. */
+/** A run of the installer over `directories`. The manifests of all directories that it changes get the same time. */
 export class InstallerRun {
   readonly directories: readonly string[]
   readonly #installed: string
@@ -31,7 +31,7 @@ export class InstallerRun {
     return this.#isBegun && earlier?.installed !== this.#installed
   }
 
-  /** Begins the change of a directory. Returns `installed` for its manifest. */
+  /** Begins the change of a directory. Returns the value of `installed` for the directory's manifest. */
   begin(): string {
     this.#isBegun = true
     return this.#installed

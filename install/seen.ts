@@ -5,8 +5,8 @@ import type { Layout } from "./layout.ts"
 import { readDocument, readManifest } from "./manifest.ts"
 
 /**
- * Records the inodes and change times of the files. No program can set change times, so a file with unchanged inode and
- * time has the recorded content and need not be read. The record may be missing.
+ * Records the inodes and change times of the files. No program can set change times, so a file whose inode and change
+ * time are unchanged has the recorded content and need not be read. If the record is missing, all files are read.
  */
 export function noteSeen(layout: Layout): void {
   const files = Object.keys(readManifest(layout.manifest)?.files ?? {})

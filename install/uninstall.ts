@@ -15,7 +15,7 @@ export interface Place {
 
 /**
  * Removes the installed files and the installer's own files from a directory, and restores the replaced files of other
- * programs. Keeps files that another program has installed since. The caller has checked that no container needs the
+ * programs. Keeps files that another program has installed since. The caller must check that no container needs the
  * plugins. Throws error code 5.
  */
 export function uninstall(place: Place): readonly Outcome[] {

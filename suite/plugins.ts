@@ -59,7 +59,7 @@ export interface PluginRow {
   readonly joins?: true
   /** False for an interface plugin that runs no IPAM plugin. */
   readonly leases?: false
-  /** Plugins that may attach containers on its behalf. The first is the default of the key `delegate.type`. */
+  /** Plugins to which this plugin may delegate. The first is the default of the key `delegate.type`. */
   readonly delegates?: readonly [string, ...string[]]
   /** Whether the containers have addresses in the network of the host's interface. */
   readonly isOnLan?: true
@@ -117,8 +117,8 @@ export interface DescribedPlugin extends Omit<PluginRow, "plugin" | "page" | "ru
 }
 
 /**
- * All plugins, without their verbs. The heap image of `cni` contains everything that its commands can reach. The verbs,
- * which are a third of all code, and the pages must not be reachable.
+ * All plugins, without their verbs and pages. The heap image of `cni` contains everything that its commands can reach,
+ * and the verbs are a third of all code.
  */
 export const describedPlugins: readonly DescribedPlugin[] = plugins.map(
   ({

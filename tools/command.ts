@@ -40,7 +40,7 @@ export interface Command {
   readonly help: string
   /** Whether the command runs until it is stopped, without a progress message. */
   readonly isService?: true
-  /** Whether the command needs root. As another user, its output would be wrong. */
+  /** Whether the command needs root, because its output would be wrong for another user. */
   readonly needsRoot?: true
   /** Runs the command. A thrown error becomes a message and exit code 1. */
   run(args: Arguments, terminal: Terminal): Promise<void>
@@ -59,7 +59,7 @@ export class Found extends Error {
   }
 }
 
-/** The exit code of a command that looked for faults and found some. A command that could not look ends with 1. */
+/** The exit code of a command that looked for faults and found some. If a command could not look, it ends with 1. */
 export const FOUND_FAULTS = 3
 
 /** Returns the value of a flag with a value, or undefined if it was not given. */
@@ -79,7 +79,7 @@ export function given(args: Arguments, flag: string): boolean {
   return args.flags[flag] === true
 }
 
-/** Returns the positional argument at an index. `cni` has checked that it exists. */
+/** Returns the positional argument at an index, or "" for an absent optional one. */
 export function word(args: Arguments, index: number): string {
   return args.words[index] ?? ""
 }
@@ -178,7 +178,7 @@ export function networkOf(name: string, args: Arguments, terminal: Terminal): Ne
   return network
 }
 
-/** Returns a namespace's path: /run/netns/demo for "demo", a name of `ip netns`. Plugins check that it exists. */
+/** Returns a namespace's path: /run/netns/demo for "demo", a name of `ip netns`. The path may not exist. */
 export function netnsPath(given: string): string {
   const named = `/run/netns/${given}`
   return !given.includes("/") && !exists(given) && exists(named) ? named : resolve(given)

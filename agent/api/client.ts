@@ -1,7 +1,7 @@
 import { messageOf } from "../../pkg/types/mod.ts"
 import type { Connection } from "./connection.ts"
 
-/** The number of attempts for a request that an overloaded server rejects (429), and the longest wait between two. */
+/** The most attempts for a request that an overloaded server rejects (429), and the longest pause between attempts. */
 const TRIES_MAX = 5
 const WAIT_MAX_MS = 30_000
 
@@ -29,9 +29,9 @@ export class ApiClient implements Disposable {
   }
 
   /**
-   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), waits as long as
-   * the response says and tries again. Throws `GoneError` for HTTP 410, and an error with the reason for every other
-   * status than 200.
+   * Sends a GET request and returns the response while it arrives. If the server is overloaded (429), tries again after
+   * the pause that the response requests. Throws `GoneError` for HTTP 410, and an error with the reason for any other
+   * status except 200.
    */
   async get(path: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Response> {
     for (let tries = 1; ; tries++) {
@@ -57,7 +57,10 @@ export class ApiClient implements Disposable {
     }
   }
 
-  /** Returns the current session. Its connections are reused until the certificates change. Uses no proxy. */
+  /**
+   * Returns the session, or a new one if the certificates have changed. The session reuses connections, without a
+   * proxy.
+   */
   async #sessionNow(): Promise<Bun.FetchSession> {
     const { ca, certificate, key } = this.#connection
     const tls: TlsMaterial = {
@@ -90,7 +93,7 @@ const hints: Readonly<Record<number, string>> = {
   403: "; the account needs get, list and watch of nodes",
 }
 
-/** Returns the message of a `Status` object. A gateway may answer in HTML or plain text instead. */
+/** Returns the message of a `Status` object, or the first 200 characters of other text, such as a gateway's HTML. */
 function messageIn(text: string): string {
   try {
     const { message } = JSON.parse(text)

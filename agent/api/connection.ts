@@ -40,7 +40,7 @@ export class SecretFile implements Secret {
 /** The directory that contains the credentials of a pod's service account. */
 const ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/** Returns the connection of a pod's service account. Throws error code 7 outside of a pod. Tests set `directory`. */
+/** Returns the connection of the pod's service account in `directory`. Throws error code 7 outside of a pod. */
 export function serviceAccount(env: Readonly<Record<string, string | undefined>>, directory = ACCOUNT): Connection {
   const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = env
   if (!host || !port) {

@@ -11,19 +11,19 @@ export interface Follower {
   readonly path: string
   /** The kind of the list, such as "NodeList". */
   readonly kind: string
-  /** Begins a complete list. `put` receives every object. Objects that the list does not contain no longer exist. */
+  /** Begins a complete list: `put` receives every object that exists, until `complete`. */
   begin(): void
   put(object: ApiObject): void
-  /** Ends a complete list. Throws if the list is implausible, which makes it fail. */
+  /** Ends a complete list. Throws if the list is implausible. `follow` then lists again. */
   complete(): void
   removed(object: ApiObject): void
-  /** Reports why the objects cannot be followed. Called with undefined when they can be followed again. */
+  /** Receives the reason why the objects cannot be followed, or undefined when they can be followed again. */
   fault(message: string | undefined): void
 }
 
-/** The number of objects in a page. A page of 50 nodes, each some 15 kB, is in memory both as text and as objects. */
+/** The maximum number of objects in a page. It limits memory, which holds a page as text and as objects. */
 const PAGE = "50"
-/** The duration of a watch in seconds. A watch ends earlier without events, even the bookmark about every minute. */
+/** The duration of a watch in seconds. A watch ends earlier if not even a bookmark, sent each minute, arrives. */
 const WATCH_S = 300
 const SILENCE_MS = 150_000
 /** A watch that ends within this time is repeated only after a pause. */
@@ -34,8 +34,8 @@ const RETRY_MIN_MS = 500
 const RETRY_MAX_MS = 30_000
 
 /**
- * Follows the objects of a kind until `signal` is aborted. Reads all objects, then each change. Reads all objects again
- * after a gap or an error. Never throws.
+ * Follows the objects of a kind until `signal` is aborted. Lists all objects, then watches changes. Lists all objects
+ * again if changes were missed, and after an error. Never throws.
  */
 export async function follow(client: ApiClient, follower: Follower, signal: AbortSignal): Promise<void> {
   let retryMs = RETRY_MIN_MS
@@ -79,7 +79,10 @@ async function list(client: ApiClient, follower: Follower, signal: AbortSignal):
   }
 }
 
-/** Runs one watch. Returns the revision to continue from, or undefined if the server lost the history before it. */
+/**
+ * Runs one watch. Returns the revision from which to continue, or undefined if the server lost the changes since
+ * `from`.
+ */
 async function watch(
   client: ApiClient,
   follower: Follower,

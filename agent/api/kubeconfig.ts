@@ -51,7 +51,7 @@ function textOf(object: JsonObject, key: string, path: string): string {
   throw refuse(path, `"${key}" is not a string`)
 }
 
-/** Unsupported settings. If the agent ignored one, the connection would be less secure, or have another identity. */
+/** Unsupported settings. The agent rejects them, because a connection without them would differ from kubectl's. */
 const notSupported = {
   cluster: ["insecure-skip-tls-verify", "tls-server-name", "proxy-url"],
   user: ["exec", "auth-provider", "username", "as"],

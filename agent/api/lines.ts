@@ -1,7 +1,10 @@
 /** The maximum length of a line, far more than the length of a Node. */
 const LINE_MAX = 16 << 20
 
-/** Yields the lines of text in pieces, except empty lines and an incomplete last one. Throws for a long line. */
+/**
+ * Yields the lines of a text that arrives in pieces. Omits empty lines and an incomplete last line. Throws if a line is
+ * too long.
+ */
 export async function* linesOf(pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
   let [parts, length] = [[] as string[], 0]

@@ -20,10 +20,10 @@ export async function followKernel(changed: () => void, signal: AbortSignal): Pr
 }
 
 /**
- * Waits for events without decoding them, because the caller reads the whole table, and because another process could
- * have sent them. Ignores new routes of the agent itself. Bun's event loop waits for the socket as for a pipe, without
- * a thread or a timer. A socket of `Bun.connect` would wake the process each second. Ends when the kernel drops events
- * (`ENOBUFS`), and when `signal` is aborted.
+ * Calls `changed` at once and after events, until the kernel drops some (`ENOBUFS`) or `signal` is aborted. Ignores new
+ * routes of the agent itself. Does not decode events, because the caller reads the whole table, and another process
+ * could have sent them. The event loop reads the socket like a pipe. A socket of `Bun.connect` would wake the process
+ * each second.
  */
 async function followOnce(changed: () => void, signal: AbortSignal): Promise<void> {
   using events = RouteSocket.subscribe(GROUPS)

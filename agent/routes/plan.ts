@@ -2,11 +2,15 @@ import type { ListedRoute } from "../../pkg/netlink/mod.ts"
 import { formatCidr, formatIp, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 import type { NodeFacts } from "../nodes.ts"
 
-/** A route to another node's range: `ip route add RANGE via GATEWAY`; to this node's: `… add unreachable RANGE`. */
+/**
+ * A route to a range: `ip route add RANGE via GATEWAY` for another node's, `… add unreachable RANGE` for this node's.
+ */
 export interface RangeRoute {
   /** The destination, such as "10.244.2.0/24", in canonical form and without host bits. */
   readonly range: string
-  /** The other node's address. Absent for a range of this node, so that packets to unused addresses stay here. */
+  /**
+   * The other node's address. Absent for a range of this node: packets to its unused addresses must not leave the node.
+   */
   readonly gateway?: string
   readonly node: string
 }
@@ -21,8 +25,8 @@ export interface RoutePlan {
 }
 
 /**
- * Plans this node's routes to the ranges of all other nodes. The gateway is the other node's internal address of the
- * same family. Compares texts, because a cluster of 5,000 Nodes is planned again for each change.
+ * Plans this node's routes to the ranges of all nodes. The gateway is the other node's internal address of the same
+ * family. Compares texts, which is fast, because each change plans all Nodes again, perhaps 5,000.
  */
 export function planRoutes(own: string, nodes: ReadonlyMap<string, NodeFacts>): RoutePlan {
   const self = nodes.get(own)
@@ -80,7 +84,7 @@ function prefixOf(range: string): number {
 export interface PresentRoute {
   readonly range: string
   readonly gateway: string | undefined
-  /** The route as the kernel listed it. Absent for a route from the agent's previous pass. */
+  /** The route as the kernel listed it. Absent for a route that is known from the agent's previous pass. */
   readonly listed?: ListedRoute
 }
 

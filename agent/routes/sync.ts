@@ -14,8 +14,8 @@ import { parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { changesFor, familyName, type PresentRoute, presentIn, type RangeRoute, type RoutePlan } from "./plan.ts"
 
 /**
- * The protocol number of the agent's routes: `ip route show proto 73`. <linux/rtnetlink.h> and iproute2's rt_protos do
- * not use it. Routes with other numbers belong to other programs.
+ * The protocol number of the agent's routes: `ip route show proto 73`. Neither <linux/rtnetlink.h> nor iproute2's
+ * rt_protos defines this number. Routes with other numbers belong to other programs.
  */
 export const ROUTE_PROTOCOL = 73
 
@@ -30,19 +30,19 @@ export interface RoutePass {
   readonly faults: readonly string[]
 }
 
-/** Maintains the main table's routes with `ROUTE_PROTOCOL`. Reports another program's route as a fault. */
+/** Maintains the main table's routes with `ROUTE_PROTOCOL`. Reports a fault if another program's route prevents one. */
 export class RouteTable {
-  /** The gateway of each range's route after the last pass, even if not added. Undefined: the table must be listed. */
+  /** The planned gateway of each range in the last pass. Undefined if the next pass must list the table. */
   #present: Map<string, string | undefined> | undefined
   /** The reason why a route is missing, by range. */
   readonly #failed = new Map<string, string>()
 
-  /** Makes the next pass list the table. Listing 10,000 routes takes half a second. */
+  /** Makes the next pass list the table, which takes half a second for 10,000 routes. */
   forget(): void {
     this.#present = undefined
   }
 
-  /** Updates the table in one batch of differences from the last pass or the listed table. Throws `NetlinkError`. */
+  /** Compares the plan with the last pass or the table, and sends all changes in one batch. Throws `NetlinkError`. */
   sync(route: NetlinkSocket, plan: RoutePlan): RoutePass {
     const present = this.#present ? knownRoutes(this.#present) : listedRoutes(route)
     if (!this.#present) this.#failed.clear()
@@ -65,7 +65,7 @@ export class RouteTable {
       }
     }
     for (const fault of this.#failed.values()) faults.add(fault)
-    // Routes to ranges of unknown nodes stay. Only the table contains them.
+    // If unplanned routes stay, only the table contains them, so the next pass must list it.
     if (!plan.keepsOthers)
       this.#present = new Map(Array.from(plan.wanted.values(), ({ range, gateway }) => [range, gateway]))
     return { added: isAdded, removed: isRemoved, faults: [...faults] }

@@ -6,7 +6,7 @@ import { type Command, text, UsageError } from "../../tools/command.ts"
 import { DEFAULT_DATA_DIR } from "../../tools/node/mod.ts"
 import { readEndpoint } from "./endpoint.ts"
 
-/** The directory for the agent's state, which a reboot deletes: `ranges/NETWORK.json`, and its socket. */
+/** The directory of the range files (`ranges/NETWORK.json`) and of the agent's socket. A reboot deletes its content. */
 export const RUN_DIR = "/run/cni"
 export const runDirFlag = {
   "run-dir": { type: "string", value: "DIR", help: `ranges/NETWORK.json, and the agent's socket (default ${RUN_DIR})` },
@@ -49,7 +49,7 @@ Examples:
   cni-agent run --network pods
   cni-agent run --network pods --kubeconfig /etc/cni/agent.kubeconfig --http 192.0.2.1:9817`,
   async run(args, { env, stderr, signal }) {
-    // The agent waits most of the time. So the engine optimizes only code that has run for seconds, and none at the start.
+    // The agent mostly waits, so the engine optimizes only code that has run for seconds, and none at the start.
     ;(Bun.unsafe as unknown as { setJITPolicy(scale: number): void }).setJITPolicy(1_000)
     const name = text(args, "network")
     if (name === undefined) throw new UsageError("give --network, such as pods")

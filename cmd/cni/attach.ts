@@ -158,7 +158,7 @@ interface Asked {
   readonly known: NodeAttachment | undefined
 }
 
-/** Returns the attachment of the arguments. Throws if no record has it, unless `--container-id` names the container. */
+/** Returns the attachment that the arguments name. Without `--container-id`, throws if no record has the attachment. */
 function findAsked(args: Arguments, terminal: Terminal): Asked {
   const [network, name, containerId] = [word(args, 0), word(args, 1), text(args, "container-id")]
   const places = placesOf(args, terminal)
@@ -177,7 +177,7 @@ function findAsked(args: Arguments, terminal: Terminal): Asked {
   }
 }
 
-/** Returns the configured network, or the one in ADD's record without a file, as after `cni install --uninstall`. */
+/** Returns the network from its file, or from ADD's record if `cni install --uninstall` removed the file. */
 function networkForDel({ known }: Asked, args: Arguments, terminal: Terminal): Network {
   try {
     return networkOf(word(args, 0), args, terminal)

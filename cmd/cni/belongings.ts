@@ -16,8 +16,9 @@ export interface Belonging {
 }
 
 /**
- * Returns the objects on this host that name invalid attachments to a network: addresses in `stores`, links, and rules
- * of both packet filters. GC deletes objects with the same owners. Throws `EPERM` without CAP_NET_ADMIN.
+ * Returns the objects on this host whose owner is an attachment to `network` that is not in `valid`: addresses in
+ * `stores`, links, and rules of both packet filters. GC deletes objects of the same owners. Throws `EPERM` without
+ * CAP_NET_ADMIN.
  */
 export function staleBelongings(
   network: string,
@@ -29,9 +30,9 @@ export function staleBelongings(
 }
 
 /**
- * Deletes the objects of `staleBelongings` after the plugins' GC. Plugins of other suites, and networks with a version
- * before 1.1.0, leave some. Deletes rules first and leases last, so that no new container gets an address that rules
- * still name. Continues after errors and returns them.
+ * Deletes the objects of `staleBelongings` that the plugins' GC has left, as plugins of other suites do, and networks
+ * with a version before 1.1.0. Deletes rules first and leases last, so that no new container gets an address that rules
+ * still name. Continues after errors and returns their messages.
  */
 export function deleteBelongings(network: string, stores: readonly Store[], valid: readonly AttachmentId[]): string[] {
   const failures: string[] = []
@@ -98,10 +99,10 @@ function findFilter(): PacketFilter | undefined {
   return unlessErrno(PacketFilter.find, "EPERM")
 }
 
-/** Returns a function that reports whether an owner is an invalid attachment to this network. */
+/** Returns a function that reports whether an owner is an attachment to `network` that is not in `valid`. */
 function staleness(network: string, valid: readonly AttachmentId[]): (owner: string) => boolean {
   const owners = new Set(valid.map(({ containerId, ifName }) => ownerComment({ network, containerId, ifName })))
-  // A comment of the reference suite for any interface: other words, then `name: "NETWORK" id: "CONTAINER"`.
+  // A comment of the reference suite names no interface: other words, then `name: "NETWORK" id: "CONTAINER"`.
   const upstream = `name: ${JSON.stringify(network)} id: `
   const containers = new Set(valid.map(({ containerId }) => JSON.stringify(containerId)))
   return (owner) => {

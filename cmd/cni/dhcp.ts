@@ -4,7 +4,7 @@ import { configuredNetworks, requireNetwork } from "../../tools/known-networks.t
 import { containerText, fittedTable, type Screen } from "../../tools/screen.ts"
 import { age, sortedByNames } from "../../tools/tables.ts"
 
-/** A lease for display. Times are in milliseconds since 1970. They are absent if the lease never expires. */
+/** A lease for display. Times are in milliseconds since 1970, and absent if the lease never expires. */
 export interface ShownLease {
   readonly network: string
   readonly containerId: string

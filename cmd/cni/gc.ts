@@ -180,7 +180,7 @@ function refuseBroken(network: string, caches: readonly string[]): void {
   )
 }
 
-/** Throws if a network has interfaces in containers but no cache record: an empty list is then not reliable. */
+/** Throws if attachments with an interface are missing from `listed`, because GC would delete their objects. */
 function refuseUnknown(network: string, places: NodePlaces, listed: readonly AttachmentId[]): void {
   const kept = new Set(listed.map(nameOf))
   const living = attachmentsOf(readNode(places)).filter(
@@ -202,7 +202,10 @@ function rowAsJson([what = "", kind = "", name = "", of = ""]: string[]): JsonOb
   return { what, kind, name, of }
 }
 
-/** Returns the attachments of `--keep`. Throws for an unknown name: the intended attachment would be deleted. */
+/**
+ * Returns the attachments of `--keep`. Throws for an unknown name, because the attachment that the user meant would be
+ * deleted.
+ */
 function keptOf(network: string, keep: readonly string[], args: Arguments, terminal: Terminal): AttachmentId[] {
   const all = readAttachments(placesOf(args, terminal)).attachments
   const own = all.filter((one) => one.network === network)

@@ -25,7 +25,7 @@ export interface InstallPlace {
 export interface InstallPlaces {
   readonly binDir: string
   readonly confDir: string
-  /** Which configuration names the directories, for messages. Undefined if the user gave them. */
+  /** The configuration that names the directories, for messages. Undefined if the user gave the directories. */
   readonly origin: string | undefined
   readonly places: readonly InstallPlace[]
   readonly config: { readonly file: string; readonly network: Network } | undefined

@@ -120,7 +120,7 @@ Examples:
     for (const place of named.slice(1)) install({ ...place.installation(), dryRun: true })
     const done: Done[] = []
     for (const place of named) {
-      // Reports plugins that cannot run on this kernel before the runtime reads the network.
+      // STATUS reports plugins that cannot run on this kernel, before the runtime reads the network.
       if (place.title === "CONFIGURATION" && found.config && !place.dryRun && !given(args, "skip-status"))
         await statusNetwork({ ...runtimeOf(args, terminal), path: [binDir] }, found.config.network)
       done.push({ ...place, outcomes: install({ ...place.installation(), run }) })
@@ -140,7 +140,10 @@ function takeBack(args: Arguments, places: readonly InstallPlace[]): Done[] {
   })
 }
 
-/** Makes runtimes read the directories with new configurations again. Prints how to check that runtimes use them. */
+/**
+ * Makes runtimes read new configurations. Prints how to check what they have loaded, or a warning if they use another
+ * file.
+ */
 function wakeRuntimes(args: Arguments, terminal: Terminal, done: readonly Done[]): void {
   if (given(args, "dry-run")) return
   for (const { directory, outcomes } of done.filter(({ title }) => title === "CONFIGURATION")) {
@@ -184,9 +187,9 @@ function tell(args: Arguments, terminal: Terminal, done: readonly Done[]): void 
 }
 
 /**
- * Removes the configuration first, so that no new container is attached. Removes the plugins when no container is
- * attached, because DEL needs them. While containers are attached, lists them, waits for the time of `--wait`, and then
- * ends with exit code 3.
+ * Removes the configuration first, so that no new container is attached. Removes the plugins only if no container is
+ * attached, because DEL needs them. Waits for the last DEL as long as `--wait` allows, and otherwise lists the attached
+ * containers and ends with exit code 3.
  */
 async function leave(args: Arguments, terminal: Terminal, { places, binDir, confDir }: InstallPlaces): Promise<void> {
   const waitMs = waitOf(args)
@@ -229,7 +232,9 @@ function waitOf(args: Arguments): number {
   return readSeconds("--wait", seconds)
 }
 
-/** Returns the names of attachments. Throws for an unreadable runtime cache, as an empty list would be wrong. */
+/**
+ * Returns the names of attachments. Throws if the runtime's cache is unreadable, because the list would be incomplete.
+ */
 function attachedContainers(places: NodePlaces): string[] {
   const node = readNode(places)
   const unread = node.unread.find(({ what }) => what === "cache")

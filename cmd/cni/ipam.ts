@@ -113,7 +113,9 @@ function requireKnown(name: string, args: Arguments, terminal: Terminal): void {
   requireNetwork(name, [...storedNetworks(args), ...configuredNetworks(placesOf(args, terminal).confDir, name)])
 }
 
-/** Returns the ID of a container with leases, or else of any known container. Throws if no container has the name. */
+/**
+ * Returns the ID of the container that `name` means: one with leases, or else any known one. Throws if none matches.
+ */
 function idOf(name: string, leases: readonly Lease[], args: Arguments, terminal: Terminal): string {
   if (leases.some(({ holder }) => typeof holder !== "string" && holder.containerId === name)) return name
   const dataDir = text(args, "data-dir") ?? DEFAULT_DATA_DIR
@@ -147,7 +149,7 @@ export function storesOf(name: string, args: Arguments, terminal: Terminal): Sto
   return [...directories].map((directory) => new Store({ directory, log }))
 }
 
-/** Returns the configurations of host-local in a network. Returns none without a configuration or host-local. */
+/** Returns the configurations of host-local in a network. If it cannot be loaded, prints a warning and returns none. */
 function configsOf(name: string, args: Arguments, terminal: Terminal): HostLocalConfig[] {
   try {
     return loadNetwork(placesOf(args, terminal).confDir, name).plugins.flatMap((plugin) => {

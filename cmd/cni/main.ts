@@ -33,7 +33,7 @@ const versionCommand: Command = {
   },
 }
 
-/** All commands of `cni` by name, in the order of the help. The manual pages use them too. */
+/** All commands of `cni` by name, in the order of the help. */
 export const commands: Readonly<Record<string, Command>> = {
   add,
   check,

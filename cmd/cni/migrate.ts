@@ -151,7 +151,7 @@ async function apply(scene: Scene, args: Arguments, terminal: Terminal): Promise
     try {
       await statusNetwork({ ...runtimeOf(args, terminal), path: [scene.from, scene.binDir] }, network)
     } catch (error) {
-      // An address pool without free addresses does not matter: the Go plugins use the same pool.
+      // Other errors, such as an address pool without free addresses, do not matter: the Go plugins use the same pool.
       if (isCniError(error) && error.code === Code.PluginNotAvailable) throw error
       terminal.stderr(`Warning: STATUS of network "${network.name}": ${messageOf(error)}\n`)
     }

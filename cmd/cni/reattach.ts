@@ -77,7 +77,7 @@ async function makeAnew(one: NodeAttachment, runtime: Runtime): Promise<void> {
   await addNetwork(own, withAddresses(network, addresses), cached, { again: true })
 }
 
-/** Returns the network for ADD that requests these addresses from host-local. The cache lacks the request. */
+/** Returns `network` with a request to host-local for `addresses`, because the cache does not contain the request. */
 function withAddresses(network: Network, addresses: readonly string[]): Network {
   const ips = addresses.map((address) => address.split("/")[0] ?? "")
   const asking = (raw: JsonObject): JsonObject => {

@@ -1,7 +1,7 @@
 import { cellsOf } from "../../tools/configuration/mod.ts"
 import { bullet, heading, literal, paragraph, subheading, term } from "./roff.ts"
 
-/** Converts a Markdown page to the body of a manual page. The caller writes its heading and its first paragraph. */
+/** Converts a Markdown page to the body of a manual page. The caller writes the page's heading and first paragraph. */
 export function fromMarkdown(markdown: string): string {
   const blocks = blocksOf(markdown.split("\n"))
   return blocks.map(blockText).join("")
@@ -45,7 +45,7 @@ function itemsOf(lines: readonly string[]): string[] {
   return items
 }
 
-/** Converts a table to terms with descriptions. Terms are in the first column. Of keys, the default is last. */
+/** Converts a table to terms with descriptions. The first column has the terms, and the column "default" comes last. */
 function tableText([heads = "", , ...rows]: readonly string[]): string {
   const names = cellsOf(heads)
   return rows

@@ -116,7 +116,7 @@ function commandPage(tool: Tool, name: string, { summary, words, flags, help }: 
   ].join("")
 }
 
-/** Converts a command's help. Indented lines stay unchanged. */
+/** Converts a command's help for a manual page, with indented lines unchanged. */
 function helpText(help: string): string {
   const parts = help.split("\n").reduce<{ text: string; isLiteral: boolean }[]>((found, line) => {
     const isLiteral = line.startsWith("  ")

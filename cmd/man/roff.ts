@@ -13,7 +13,7 @@ export function subheading(text: string): string {
   return `.SS ${quoted(text)}\n`
 }
 
-/** Returns a term, and its indented description in the next line. Both arguments are a line of Markdown. */
+/** Returns a term with an indented description. `words` and `meaning` are one line of Markdown each. */
 export function term(words: string, meaning: string): string {
   return `.TP\n${inline(words)}\n${inline(meaning)}\n`
 }

@@ -24,7 +24,7 @@ export function pluginSchema(known: Known, options: SchemaOptions = {}): JsonObj
   return { $schema: dialect, title, ...objectOf(known, options), ...definitions }
 }
 
-/** Returns the JSON Schema of a `.conflist` with the keys of this suite's plugins. Other plugins may have any. */
+/** Returns the JSON Schema of a `.conflist` with the keys of this suite's plugins. Other plugins may have any keys. */
 export function networkSchema(options: SchemaOptions = {}): JsonObject {
   const definitions = knownPlugins
     .filter(({ kind }) => kind !== "ipam")

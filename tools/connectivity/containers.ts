@@ -110,7 +110,7 @@ export function serverPort({ published }: Container): number {
   return published?.containerPort ?? SERVER_PORT
 }
 
-/** Returns the attachments that killed tests left. The namespaces were deleted with the process. */
+/** Returns the attachments of killed tests. The kernel deleted their namespaces with the process. */
 export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachment[] {
   return attachments.filter(({ containerId }) => {
     const [, pid] = /^cni-test-(\d+)-[0-9a-f]+-\d$/.exec(containerId) ?? []
@@ -118,7 +118,7 @@ export function leftoversOf(attachments: readonly NodeAttachment[]): NodeAttachm
   })
 }
 
-/** Reports whether a process is another run of this tool. The kernel reuses process IDs. */
+/** Reports whether a process runs this tool. Compares executables, because the kernel reuses process IDs. */
 function isRunning(pid: string): boolean {
   try {
     return readlink(`/proc/${pid}/exe`) === readlink("/proc/self/exe")

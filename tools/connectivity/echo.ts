@@ -32,7 +32,7 @@ class Pinger implements Disposable {
   readonly #id = randomBytes(2)
   readonly #into = new Uint8Array(65536)
 
-  /** Opens the socket. Throws `SyscallError`, also if the namespace has no route. */
+  /** Opens the socket. Throws `SyscallError`, for example if the namespace has no route. */
   constructor(netns: Netns, ip: Uint8Array) {
     const isIpv4 = familyOf(ip) === AF_INET
     this.family = isIpv4 ? "ipv4" : "ipv6"
@@ -48,7 +48,7 @@ class Pinger implements Disposable {
     throw new SyscallError("connect", errno)
   }
 
-  /** Sends a packet of this length with IP header; it is also the sequence number. Returns 0 or -errno. */
+  /** Sends an echo request of `length` bytes with IP header, and `length` as sequence number. Returns 0 or -errno. */
   send(length: number): number {
     const isIpv4 = this.family === "ipv4"
     const message = new Uint8Array(Math.max(ICMP_HEADER, length - (isIpv4 ? 20 : 40)))
@@ -133,7 +133,10 @@ function errnoOf(received: ReturnType<Pinger["receive"]>): number | "answered" |
   return typeof received === "number" ? "answered" : received?.errno
 }
 
-/** Sends several lengths at once, again between the longest answered and shortest unanswered, to find the limit. */
+/**
+ * Finds the limit: sends packets of several lengths at once, then of lengths between the longest that was answered and
+ * the shortest that was not.
+ */
 async function searchMtu(pinger: Pinger, mtu: number, patience: Patience): Promise<number | undefined> {
   let longest = 0
   let [least, most] = [Math.min(LEAST[pinger.family], mtu), mtu]

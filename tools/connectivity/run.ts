@@ -16,8 +16,8 @@ export interface Finding extends Outcome {
 }
 
 /**
- * Runs every probe between two containers in each family that both have. Runs all at once, except those with long
- * packets. Then calls `stopsOf` for the failed ones, while the containers still exist.
+ * Runs every probe between two containers in each family of their addresses: first all without long packets at once,
+ * then the others. If probes failed, calls `stopsOf` while the containers still exist.
  */
 export async function runProbes(
   pair: readonly [Container, Container],

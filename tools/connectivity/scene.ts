@@ -48,7 +48,7 @@ export interface Wishes {
   readonly isolated: string | undefined
 }
 
-/** Returns a family's scene with a server in the second container. Undefined if no container has an address. */
+/** Returns a family's scene with a server in the second container, or undefined if neither container has an address. */
 export function setScene(
   family: Family,
   { patience, outside, name, isolated }: Wishes,
@@ -88,8 +88,8 @@ export interface HostSide {
 }
 
 /**
- * Reads the host's default gateway and the host's address toward it. Without them, it returns any global address of the
- * host, or else the containers' gateway.
+ * Reads the host's default gateway and the host's address toward it. Without such an address, returns another global
+ * address of the host, preferably not the containers' gateway.
  */
 export function readHostSide(family: Family, container: Container): HostSide {
   const bridge = addressOf(container, family)?.gateway?.toHex()

@@ -111,7 +111,10 @@ export class Server implements Disposable {
   }
 }
 
-/** Opens and closes a TCP connection from a namespace. The server must send `secret`, if any. Throws `SyscallError`. */
+/**
+ * Opens and closes a TCP connection from a namespace. If `secret` is given, the server must send it. Throws
+ * `SyscallError`.
+ */
 export async function connectTcp(netns: Netns, to: Place, patience: Patience, secret?: Uint8Array): Promise<Failure> {
   using socket = openSocket(netns, familyOf(to.ip), SOCK_STREAM)
   const errno = -engine.connect(socket.fd, socketAddress(to))
@@ -150,7 +153,10 @@ export async function askUdp<T extends object>(
   return found ?? noAnswer(patience)
 }
 
-/** Sends at once, and again until the timeout. The returned function returns the errno of the first attempt. */
+/**
+ * Returns a function for a loop: it calls `send` at once, and again at intervals until the timeout. It returns the
+ * errno of the first attempt if that fails.
+ */
 export function repeatedly({ timeoutMs }: Patience, send: () => number): () => number | undefined {
   const startMs = monotonicMs()
   let sent = 0

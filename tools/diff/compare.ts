@@ -138,7 +138,10 @@ const makers: readonly (readonly [key: string, what: string, place: RegExp])[] =
   ["macspoofchk", "check of source MACs", /spoofcheck|cni_plugins_spoofcheck|nat-PREROUTING/],
 ]
 
-/** Returns the requested kinds of rules that do not exist. A CHECK that fails earlier omits them. Throws `EPERM`. */
+/**
+ * Returns the requested kinds of rules that do not exist. If CHECK fails earlier, it does not report them. Throws
+ * `EPERM`.
+ */
 export function compareRules(plugins: readonly NetworkPlugin[], network: string, attachment: Attachment): Difference[] {
   const wanted = makers.filter(([key]) => plugins.some(({ raw }) => member(raw, key) === true))
   if (wanted.length === 0) return []
