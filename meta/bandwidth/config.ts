@@ -63,7 +63,7 @@ export const bandwidthKeyDocs: readonly KeyDoc[] = [
 
 type Entry = Infer<typeof entry>
 
-/** Subnets of peers. With `areShaped`, only traffic with these is limited, otherwise only that with all others. */
+/** Subnets of peers. If `areShaped`, only traffic with these subnets is limited; if not, only all other traffic. */
 export interface Subnets {
   areShaped: boolean
   list: readonly Cidr[]
@@ -71,12 +71,12 @@ export interface Subnets {
 
 export type BandwidthConfig = ReturnType<typeof parseBandwidthConfig>
 
-/** The bursts in bits that runtimes use for "no limit": containerd and dockershim. */
+/** The bursts in bits that the runtimes containerd and dockershim use for "no limit". */
 const unlimitedBursts = [2 ** 32 - 1, 2 ** 31 - 1]
 
 /**
- * Parses the configuration. Limits of the configuration have precedence over those of the runtime. Zero means no limit.
- * DEL and GC treat an invalid value as absent. Throws code 7 that names the key.
+ * Parses the configuration. If it has a limit, ignores the limits of the runtime. Zero means no limit. For DEL and GC,
+ * ignores invalid values; otherwise throws code 7 that names the key.
  */
 export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -88,7 +88,7 @@ export function parseBandwidthConfig(_network: NetworkConfig, { verb, raw }: Con
     egress: limitOf(chosen, "egressRate", "egressBurst"),
     /** Undefined if traffic with every peer is limited. */
     subnets: subnetsOf(chosen) ?? subnetsOf(top),
-    /** Which end of a veth pair to limit. Undefined selects the host's end if there is one. */
+    /** The end of a veth pair to limit. If undefined, the host's end is limited if there is one. */
     shapeIn,
   }
 }

@@ -13,7 +13,10 @@ import {
 import { CniError, Code, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 
-/** The device's `txqueuelen`, for qdiscs of other programs; our tbf has a limit in bytes. Upstream's 0 would mean 1. */
+/**
+ * The device's `txqueuelen`, which qdiscs of other programs use; our tbf has its own limit. Upstream's 0 would act as
+ * 1.
+ */
 const QUEUE_LENGTH = 1000
 
 export interface IfbOwner {
@@ -26,7 +29,7 @@ export interface IfbOwner {
 
 /**
  * Returns the owner and the names of an attachment's ifb device, which queues the packets that another link receives.
- * Call it only once per call, because hashing takes time.
+ * Do not repeat this call, because hashing takes time.
  */
 export function ifbOwner(owner: Owner): IfbOwner {
   const { network, containerId } = owner
@@ -35,8 +38,8 @@ export function ifbOwner(owner: Owner): IfbOwner {
 }
 
 /**
- * Creates the ifb device of an attachment, down, like `ip link add NAME type ifb`. From the start it has its owner as
- * alias and a name unique to the attachment; `startIfb` renames it. Throws `CniError`.
+ * Creates the ifb device of an attachment, down, like `ip link add NAME type ifb`. It has its owner as alias at once.
+ * Its name is unique to the attachment until `startIfb` renames it. Throws `CniError`.
  */
 export function addIfb(route: NetlinkSocket, whose: IfbOwner, { mtu }: Link, undo: Undo): Link {
   const { owner, ownName: name } = whose
@@ -72,7 +75,9 @@ export interface Traces extends IfbOwner {
   prevResult: Result | undefined
 }
 
-/** Returns the ifb devices of an attachment: those with its owner as alias, and upstream's device for it. */
+/**
+ * Returns the ifb devices of an attachment: those with its owner as alias, and the one that upstream's plugin created.
+ */
 export function findIfbs(route: NetlinkSocket, traces: Traces): Link[] {
   const found = [traces.upstreamName, traces.ownName].flatMap((name) => findLink(route, name) ?? [])
   return found.filter((link) => link.kind === "ifb" && isOwn(link, traces))

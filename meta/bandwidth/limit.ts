@@ -11,7 +11,7 @@ export interface Limit {
 export const MAX_U32 = 0xffffffff
 /** The clock of traffic control since Linux 2.6.31: one tick is 64 ns, `PSCHED_SHIFT` in <net/pkt_sched.h>. */
 const TICKS_PER_US = 15.625
-/** The longest time that a packet waits in the queue, in microseconds. It is upstream's value. */
+/** The longest time that a packet waits in the queue, in microseconds; the same as upstream's. */
 const LATENCY_US = 25_000
 
 /** The minimum of the default burst, in bytes: more than twenty Ethernet frames, or three jumbo frames. */
@@ -28,7 +28,7 @@ export function queueLimit({ rate, burst }: Limit): number {
   return Math.min(Math.trunc((rate * LATENCY_US) / 1e6) + burst, MAX_U32)
 }
 
-/** The largest packet that a sender passes to its link in one piece. tbf splits such a packet, htb does not. */
+/** The largest packet that a sender passes to its link in one piece. htb queues it whole, tbf splits it. */
 const LARGEST_PACKET = 64 * 1024
 
 /** Returns the length of an htb class's queue in bytes: `queueLimit` plus one unsplit packet, which must fit. */
@@ -36,7 +36,7 @@ export function classQueueLimit(limit: Limit): number {
   return Math.min(queueLimit(limit) + LARGEST_PACKET, MAX_U32)
 }
 
-/** Returns the time in ticks that a burst takes at the rate, rounded like upstream. It may exceed 32 bits. */
+/** Returns the time in ticks that a burst takes at the rate, rounded like upstream. The result may exceed 32 bits. */
 function ticksOf({ rate, burst }: Limit): number {
   return Math.trunc(Math.trunc((burst * 1e6) / rate) * TICKS_PER_US)
 }
@@ -46,13 +46,13 @@ function hasExactTicks(limit: Limit): boolean {
   return ticks >= 1 && ticks <= MAX_U32
 }
 
-/** Returns the value of a 32-bit rate field. It is all ones for a higher rate, which is in the 64-bit attribute. */
+/** Returns the value of a 32-bit rate field; all ones for a higher rate, which then needs the 64-bit attribute. */
 const shortRate = (rate: number) => Math.min(rate, MAX_U32)
 const longRate = (rate: number) => (rate > MAX_U32 ? BigInt(rate) : undefined)
 
 /**
- * Returns the options of the tbf qdisc for a limit, byte for byte as upstream's. A burst whose ticks exceed 32 bits,
- * such as a large burst at a low rate, is given in bytes as well.
+ * Returns the options of the tbf qdisc for a limit, byte for byte as upstream's. If the burst's ticks exceed 32 bits,
+ * as for a large burst at a low rate, the options contain its bytes as well.
  */
 export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   const { rate, burst } = limit
@@ -62,7 +62,7 @@ export function tbfOptions(limit: Limit): QdiscOptions<"tbf"> {
   return { parameters, rate64: longRate(rate), burst: isExact ? undefined : burst }
 }
 
-/** Reports whether a qdisc is a limit's tbf. A burst of inexact ticks is compared by `limit`, which includes it. */
+/** Reports whether a qdisc is a limit's tbf. If the ticks are inexact, compares the burst by the queue's length. */
 export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   const options = qdiscOptions(found, "tbf")
   if (!options?.parameters) return false
@@ -71,7 +71,9 @@ export function isTbfOf(found: Qdisc, limit: Limit): boolean {
   return !hasExactTicks(limit) || buffer === ticksOf(limit)
 }
 
-/** Returns the options of an htb class for a limit. A burst of more than 274 s at the rate is reduced to 274 s. */
+/**
+ * Returns the options of an htb class for a limit. A burst that takes more than 274 s at the rate is reduced to 274 s.
+ */
 export function htbOptions(limit: Limit): HtbClass["options"] {
   const { rate } = limit
   const buffer = Math.min(Math.max(ticksOf(limit), 1), MAX_U32)

@@ -9,7 +9,10 @@ import { isLimited, type LimitedPlace, limitedPlace } from "./place.ts"
 import { addRedirect, checkRedirect, listReceiveFilters, removeShaping } from "./redirect.ts"
 import { addShaper, checkShaper } from "./shaper.ts"
 
-/** Removes a link's leftover limits: those of a killed or repeated ADD, and of upstream's DEL. Throws `CniError`. */
+/**
+ * Removes a link's leftover limits: those of a killed or repeated ADD, and those that upstream's DEL leaves. Throws
+ * `CniError`.
+ */
 export function removeLeavings(place: LimitedPlace): void {
   const leavings = new Failures()
   removeShaping(place, leavings)
@@ -17,8 +20,8 @@ export function removeLeavings(place: LimitedPlace): void {
 }
 
 /**
- * Limits the rates at which a link sends and receives. A link cannot queue received packets, so they are redirected to
- * an ifb device, which forwards them at the limited rate. Returns that device. Throws `CniError`.
+ * Limits the rates at which a link sends and receives. Received packets cannot be queued at the link, so they are
+ * redirected to an ifb device, which forwards them at the limited rate. Returns this device. Throws `CniError`.
  */
 export function addLimits({ route, link, sends, receives, ...whose }: LimitedPlace, undo: Undo): Link | undefined {
   if (sends) addShaper(route, link, sends, undo)
@@ -43,7 +46,10 @@ export function checkLimits({ route, link, sends, receives, ...whose }: LimitedP
   checkShaper(route, ifb, receives)
 }
 
-/** Restores limits on the host's ends of pairs. With a deleted end, the container's interface was deleted too. */
+/**
+ * Restores limits on the host's ends of pairs. If the end no longer exists, does nothing: the container's interface was
+ * deleted with it.
+ */
 export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
   const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
   if (wanted.length === 0) return

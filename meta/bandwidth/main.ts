@@ -19,7 +19,7 @@ import { listReceiveFilters, removeParts, removeShaping } from "./redirect.ts"
 
 export { bandwidthKeyDocs } from "./config.ts"
 
-/** Limits the rates at which a container sends and receives. An earlier plugin of the chain has connected it. */
+/** Limits the rates at which a container sends and receives. An earlier plugin of the chain must have connected it. */
 export const bandwidth = defineRestorable<BandwidthConfig>({
   name: "bandwidth",
   fields: bandwidthFields,
@@ -79,7 +79,9 @@ function requireUsable(_call: Call, { ingress, egress, subnets, shapeIn }: Bandw
   })
 }
 
-/** Throws `CniError` if the kernel lacks a kind of qdisc. The request has no parameters, so it creates nothing. */
+/**
+ * Throws `CniError` if the kernel lacks a kind of qdisc. It sends a request without parameters, which creates nothing.
+ */
 function requireQdisc(host: NetlinkSocket, kind: "tbf" | "htb"): void {
   const loopback = findLink(host, "lo")
   if (!loopback) return

@@ -16,7 +16,10 @@ export interface LimitedPlace extends Place {
   isInside: boolean
 }
 
-/** Returns a link with the configured limits. The host's end of a pair sends what the container receives. */
+/**
+ * Returns a link with the configured limits, swapped for the host's end of a pair, which sends what the container
+ * receives.
+ */
 export function limitedPlace(
   { ingress, egress, subnets }: BandwidthConfig,
   place: Omit<LimitedPlace, "sends" | "receives">,
@@ -43,7 +46,7 @@ export class Sides implements Disposable {
     this.link = this.inside && findLink(this.inside, call.ifName)
   }
 
-  /** Opens the namespaces of a call. Throws code 4 if the path does not exist, or is another container's. */
+  /** Opens the namespaces of a call. Throws code 4 if the path does not exist, or is that of another container. */
   static open(call: Call): Sides {
     return new Sides(call, openSandbox(call))
   }
@@ -54,8 +57,8 @@ export class Sides implements Disposable {
   }
 
   /**
-   * Returns the link to limit: the host's end of an earlier plugin's veth pair, unless the configuration says
-   * otherwise; else the interface in the container. Throws `CniError` if the link does not exist.
+   * Returns the link to limit: the host's end of an earlier plugin's veth pair if there is one and `shapeIn` allows it,
+   * or else the interface in the container. Throws `CniError` if the link does not exist.
    */
   getPlace(config: BandwidthConfig): LimitedPlace {
     const { shapeIn } = config
@@ -101,9 +104,9 @@ export class Sides implements Disposable {
 }
 
 /**
- * Reports whether bandwidth limits this host's end. An end with another owner is not limited: the container may have
- * renamed its interfaces. An end without an owner must be named by the configuration or the result, because it may be
- * the peer of a veth that was moved into the container.
+ * Reports whether bandwidth limits this host's end. An end with another owner is not limited, because the container may
+ * have renamed its interfaces. An end without an owner is limited only if the configuration or the result names it,
+ * because it may be the peer of a veth that was moved into the container.
  */
 export function isLimited(
   { name, attributes: { alias } }: Link,

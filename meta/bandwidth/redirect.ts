@@ -25,14 +25,14 @@ import { findIfbs, type IfbOwner } from "./ifb.ts"
 import { describeQdisc } from "./limit.ts"
 import { HANDLE } from "./shaper.ts"
 
-/** The class `1:1` that upstream's filter names. No such class exists. */
+/** The class `1:1` that upstream's filter names, although no such class exists. */
 const CLASS = 0x10001
 const MAX_PRIORITY = 0xffff
 
 /**
  * Redirects all packets that a link receives to another link, like `tc qdisc add dev LINK ingress` and `tc filter add
  * dev LINK ingress u32 match u32 0 0 action mirred egress redirect dev OTHER`. If another program has already added an
- * ingress or clsact qdisc, the filter is added there, after that program's filters. Throws `CniError`.
+ * ingress or clsact qdisc, adds the filter to that qdisc, after the other program's filters. Throws `CniError`.
  */
 export function addRedirect(route: NetlinkSocket, link: Link, to: Link, undo: Undo): void {
   orCannot(`Cannot redirect the packets that "${link.name}" receives to "${to.name}"`, () => {
@@ -83,8 +83,8 @@ export interface Place extends IfbOwner {
 }
 
 /**
- * Removes an attachment's limits from one link: our own, upstream's, and leftovers of upstream's DEL, such as a filter
- * without a target, which drops every packet. Qdiscs and filters of other programs stay. A missing limit is not an
+ * Removes an attachment's limits from one link: our own, upstream's, and what upstream's DEL leaves, such as a filter
+ * without a target, which drops every packet. Qdiscs and filters of other programs stay. Missing limits are not an
  * error.
  */
 export function removeShaping({ route, link, prevResult, ...whose }: Place, failures: Failures): void {
@@ -103,9 +103,9 @@ interface Parts {
 }
 
 /**
- * Removes the filters that redirect to removed devices, the ingress qdisc if it has no other filters, the limit of the
- * link, and the ifb devices. The devices are deleted last, and stay after a failure, because an existing device tells
- * the next attempt that work remains. Returns true unless an earlier step failed.
+ * Removes the filters that redirect to `ifbs`, the ingress qdisc if it has no other filters, the limit of the link, and
+ * at last `ifbs` themselves. After a failure they stay, because an existing device tells the next attempt that work
+ * remains. Returns true unless an earlier step failed.
  */
 export function removeParts({ route, link, filters, ifbs }: Parts, failures: Failures): boolean {
   if (link && !stopRedirection({ route, link, filters, ifbs }, failures)) return false
@@ -135,8 +135,9 @@ function stopRedirection({ route, link, filters, ifbs }: Parts & { link: Link },
 }
 
 /**
- * Deletes the filters in `own`. If these are all filters of a priority, it deletes the whole priority, which the kernel
- * would keep otherwise. Throws `ETIME` if a container has added more filters than can be deleted in the time limit.
+ * Deletes the filters in `own`. If these are all filters of a priority, deletes the priority as a whole, because the
+ * kernel would keep an empty one. Throws `ETIME` if a container has added more filters than can be deleted in the time
+ * limit.
  */
 function deleteWholly(route: NetlinkSocket, link: Link, own: readonly Filter[], all: readonly Filter[]): void {
   const inAll = Map.groupBy(all, ({ priority }) => priority)
@@ -156,14 +157,16 @@ export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
   return listFilters(route, link, CLSACT_INGRESS)
 }
 
-/** Deletes the ingress qdisc of a link. Returns false for a clsact qdisc: another program added it, and it stays. */
+/**
+ * Deletes the ingress qdisc of a link. Returns false for a clsact qdisc, which another program added and which stays.
+ */
 function deleteIngress(route: NetlinkSocket, link: Link): boolean {
   if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return false
   deleteQdisc(route, link, TC_H_INGRESS)
   return true
 }
 
-/** Deletes a link's root qdisc if it is ours: another handle is another program's. `link` has the qdisc's kind. */
+/** Deletes a link's root qdisc if its handle is ours. The kind of the qdisc is an attribute of `link`. */
 function deleteShaper(route: NetlinkSocket, link: Link): void {
   if (link.attributes.qdisc !== "tbf" && link.attributes.qdisc !== "htb") return
   const root = findQdisc(route, link, TC_H_ROOT)
@@ -172,7 +175,7 @@ function deleteShaper(route: NetlinkSocket, link: Link): void {
   }
 }
 
-/** Makes a change and ignores the error if the object no longer exists. Returns true. */
+/** Makes a change. Returns true even if the object no longer exists. */
 function tolerateMissing(change: () => void): true {
   unlessErrno(change, "ENOENT", "ENODEV", "EINVAL")
   return true

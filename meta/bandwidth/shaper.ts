@@ -82,7 +82,7 @@ function addClasses(route: NetlinkSocket, device: Device, shape: Shape & { subne
   for (const filter of planFilters(shape)) addFilter(route, device, filter)
 }
 
-/** Returns one filter per subnet, which selects the class that is not the default. The priorities are upstream's. */
+/** Returns a filter for each subnet, which selects the class that is not the default. The priorities are upstream's. */
 export function planFilters({ subnets: { list, areShaped }, peer }: Shape & { subnets: Subnets }): FilterSpec[] {
   return list.map((subnet) => {
     const isIpv4 = familyOf(subnet.ip) === AF_INET

@@ -9,8 +9,8 @@ export const expectedBurst = 'bits, as a whole number or with a unit such as "2M
 
 /**
  * Parses a rate in bits per second: "10M", "10Mbit", "10Mbit/s" and "1.25MB/s" are 10,000,000. Returns undefined for
- * any other text, for a fraction of a bit, and from 2^53 on. Refuses "10m", which is a hundredth in Kubernetes, and
- * "10Mbps", which tc reads as bytes.
+ * any other text, for a fraction of a bit, and for 2^53 or more. "10m" is refused because it is a hundredth in
+ * Kubernetes, and "10Mbps" because tc reads it as bytes.
  */
 export function parseRate(text: string): number | undefined {
   return parseBits(text, true)

@@ -89,7 +89,10 @@ function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
 }
 
-/** Checks the name of a zone: control characters must not get into messages and notes. firewalld has stricter rules. */
+/**
+ * Checks the name of a zone. Control characters are refused, because the name gets into messages and notes; firewalld
+ * itself checks the rest.
+ */
 function checkZoneName(name: string): string | undefined {
   return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

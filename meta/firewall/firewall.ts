@@ -19,7 +19,7 @@ import {
   sourcesOfOwner,
 } from "./zones.ts"
 
-/** The objects through which a firewall acts. Tests replace them. */
+/** The objects through which a firewall acts. Tests replace these objects. */
 export interface FirewallParts {
   /** Undefined if the kernel has no nf_tables. */
   readonly filter: PacketFilter | undefined
@@ -43,8 +43,8 @@ const feature: Feature<ZonedSpec> = {
 const NO_FIREWALLD = 'firewalld is not running, or its bus is unreachable, but "backend" requires it'
 
 /**
- * The firewall rules of containers in the thread's namespace: they accept traffic and apply policies. If firewalld
- * runs, the addresses are also sources of a zone, and nf_tables records these sources.
+ * The firewall rules of containers in the thread's namespace, which accept traffic and apply policies. If firewalld
+ * runs, the containers' addresses are also sources of a zone, which is recorded in nf_tables.
  */
 export class Firewall implements Disposable {
   readonly #filter: PacketFilter | undefined
@@ -70,7 +70,7 @@ export class Firewall implements Disposable {
   /** Reports whether the kernel may have rules of firewalld. */
   readonly #isFiltering = () => this.#filter?.hasTable(/^firewalld/) ?? true
 
-  /** Adds the rules of an attachment. Repetition changes nothing. `undo` reverses the changes. Throws `CniError`. */
+  /** Adds the rules of an attachment. A repeated call changes nothing. `undo` gets the reverse. Throws `CniError`. */
   add(spec: FirewallSpec, { backend, firewalldZone }: FirewallConfig, undo: Undo, log?: (line: string) => void): void {
     const socket = this.#filter?.socket
     using firewalld = this.#findFirewalld(backend, this.#log, this.#isFiltering)
@@ -129,7 +129,9 @@ export class Firewall implements Disposable {
     restoreSources(firewalld, sources, { ...options, isFiltering: this.#isFiltering })
   }
 
-  /** Removes the rules in nf_tables, keeps the sources in firewalld: with firewalld the Go suite uses only sources. */
+  /**
+   * Removes the rules in nf_tables but not the sources in firewalld: the Go suite uses only sources if firewalld runs.
+   */
   #leaveToFirewalld(wanted: readonly RestorableFirewall[], { isDry }: RestoreOptions): void {
     for (const { spec, tell, refuse } of wanted) {
       try {
@@ -170,9 +172,9 @@ export class Firewall implements Disposable {
   }
 
   /**
-   * Removes everything that `add` added for an attachment, found by its owner. Rules of the Go suite are found by the
-   * addresses in the hints. Continues after a failure, and throws `CniError` at the end. Missing rules are not an
-   * error.
+   * Removes everything that `add` added for an attachment, found by its owner. Rules of the Go suite, which name no
+   * owner, are found by the addresses in the hints. Continues after a failure, and throws `CniError` at the end.
+   * Missing rules are not an error.
    */
   remove(owner: Owner, { backend, firewalldZone, iptablesAdminChainName }: FirewallConfig, hints: DelHints): void {
     const failures = new Failures()
@@ -232,7 +234,7 @@ export class Firewall implements Disposable {
     })
   }
 
-  /** Throws code 50 with the reason if this host cannot filter, for STATUS. Runs no program. */
+  /** Throws code 50 with the reason if this host cannot filter, for STATUS. This runs no program. */
   requireUsable({ backend }: FirewallConfig): void {
     if (backend !== "firewalld") {
       this.#rules.requireUsable(backend)
@@ -247,7 +249,7 @@ export class Firewall implements Disposable {
   }
 }
 
-/** Returns the configured packet filter. The backend firewalld leaves the choice open. */
+/** Returns the configured packet filter; undefined if the backend is firewalld, which allows any. */
 function filterOf(backend: FirewallConfig["backend"]) {
   return backend === "firewalld" ? undefined : backend
 }

@@ -6,7 +6,7 @@ const ZONES = { destination: NAME, path: "/org/fedoraproject/FirewallD1", interf
 
 type Connection = Pick<Bus, "hasOwner" | "call" | typeof Symbol.dispose>
 
-/** A client of firewalld's zones over the system bus. A zone's rules apply to packets from its sources. */
+/** A client of firewalld's zones over the system bus. The rules of a zone apply to packets from the zone's sources. */
 export class Firewalld implements Disposable {
   readonly #bus: Connection
 
@@ -63,8 +63,8 @@ export class Firewalld implements Disposable {
   }
 
   /**
-   * Calls a method of firewalld. Throws `DbusError` with only the first line of firewalld's message: the other lines
-   * are the whole rule set that it sent to the kernel.
+   * Calls a method of firewalld. The `DbusError` has only the first line of firewalld's message, because the other
+   * lines are the whole rule set that firewalld sent to the kernel.
    */
   #call(member: string, ...args: string[]) {
     try {
@@ -86,8 +86,8 @@ export function isCommandFailed(error: unknown): boolean {
 }
 
 /**
- * Reports whether an error is of one of these kinds. firewalld's messages begin with the kind: "ZONE_ALREADY_SET:
- * '10.1.0.2/32' already bound to 'trusted'".
+ * Reports whether an error is of one of these `kinds`, such as "ZONE_ALREADY_SET". firewalld's messages begin with the
+ * kind.
  */
 function isRefusal(error: unknown, ...kinds: string[]): boolean {
   return error instanceof DbusError && kinds.some((kind) => error.message.includes(kind))

@@ -19,7 +19,7 @@ export interface ZonedSpec extends FirewallSpec {
   zone: string | undefined
 }
 
-/** Hints from `prevResult` where DEL searches first. They may be missing or wrong. */
+/** Hints from `prevResult`, which may be missing or wrong. DEL searches there first. */
 export interface DelHints {
   addresses: readonly Uint8Array[]
   bridge: string | undefined
@@ -36,7 +36,7 @@ export interface HostLink {
 /** Data that is stored with each address of an attachment, so that DEL need not list all addresses. */
 export interface Note {
   count: number
-  /** The interfaces of the requested policy. The policy may have changed since. */
+  /** The interfaces to which the attachment's policy applied. The policy may have changed since. */
   link: HostLink | undefined
   /** The firewalld zone that has the addresses as sources. */
   zone: string | undefined
@@ -48,7 +48,7 @@ export function printNote({ count, link, zone }: Note): string {
   return [count, ...(link || zone ? [place] : []), ...(zone ? [zone] : [])].join(" ")
 }
 
-/** Parses a note. For any other text the count is 0. */
+/** Parses a note. The count is 0 if the text is not a note. */
 export function readNote(text = ""): Note {
   const [count, place = "-", ...zone] = text.split(" ")
   const [bridge = "", port] = place === "-" ? [] : place.split("/")
@@ -58,7 +58,7 @@ export function readNote(text = ""): Note {
 
 /**
  * Returns the rules of an attachment, based on the previous result. `findMaster` returns the current bridge of a host
- * interface. Throws code 7 if a policy needs an interface and the result names none.
+ * interface. Throws code 7 if the policy needs an interface of the host and the result names none.
  */
 export function specOf(
   owner: Owner,
@@ -81,8 +81,9 @@ export function specOf(
 
 /**
  * Returns the host's interfaces in a result. The plugin bridge lists the bridge first, then its port, and after the
- * container's interface the VLAN interface of the host's route. ptp lists only the host's end of the pair. A chained
- * bridge is appended, and so are interfaces of plugins such as bandwidth: `findMaster` tells them apart.
+ * container's interface the VLAN interface of the host's route. ptp lists only the host's end of the pair. Later
+ * plugins append theirs, such as an ifb or, for a chained bridge plugin, the bridge; `findMaster` tells which of them
+ * is the bridge.
  */
 export function hostLinkOf(
   { interfaces }: Result,

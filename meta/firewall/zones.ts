@@ -36,8 +36,8 @@ export function sourcesOfOwner(socket: NetlinkSocket | undefined, owner: Owner):
 }
 
 /**
- * Returns firewalld if it runs and the backend does not exclude it. If the bus refuses or does not answer, this throws
- * if firewalld is configured, or if `isNeeded` because its rules are in force. Otherwise one line is logged.
+ * Returns firewalld if it runs and the backend allows it. If the bus refuses or does not answer, throws if the backend
+ * is firewalld, or if `isNeeded` reports that firewalld's rules are in force, and otherwise logs one line.
  */
 export function findFirewalld(
   backend: Backend | undefined,
@@ -67,7 +67,7 @@ export interface AddingSources {
 /**
  * Adds addresses as sources of a zone, and the noted sources of other attachments that firewalld has lost by a reload
  * or restart. A failure for another attachment is logged. If the kernel has no rules of firewalld, every failure is
- * only logged: nothing is dropped then, and the next ADD tries again. Throws `CniError`.
+ * only logged, because nothing is dropped, and the next ADD tries again. Throws `CniError`.
  */
 export function addSources(
   { firewalld, zone, socket, log, isFiltering }: AddingSources,
@@ -99,7 +99,7 @@ export function addSources(
   tell(failures, "the next ADD tries again", log)
 }
 
-/** Restores sources that firewalld lost. Each zone is listed once. A failure is the attachment's outcome. */
+/** Restores sources that firewalld lost. Lists each zone once. Reports a failure as the attachment's outcome. */
 export function restoreSources(
   firewalld: Firewalld,
   wanted: readonly { one: Pick<Restorable<unknown>, "tell" | "refuse">; sources: readonly Source[] }[],
@@ -123,7 +123,10 @@ export function restoreSources(
   tell(failures, "firewalld has lost its rules; reload it", log)
 }
 
-/** Removes sources. Refusals are logged in one line: firewalld's next reload drops them, and DEL must not fail. */
+/**
+ * Removes sources. Refusals are logged in one line and do not fail DEL, because firewalld's next reload drops the
+ * sources.
+ */
 export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
   const failures: unknown[] = []
   for (const { zone, source } of sources) {

@@ -13,7 +13,9 @@ import type { NodeSubnets } from "./subnet-file.ts"
 const DEFAULT_TYPE = "bridge"
 const DEFAULT_IPAM = "host-local"
 
-/** Obsolete keys for a single range of host-local. They would conflict with the subnet of the node. */
+/**
+ * Obsolete keys for a single range of host-local. They are removed, because they conflict with the subnet of the node.
+ */
 const formerRange = ["subnet", "rangeStart", "rangeEnd", "gateway"]
 
 /** Returns the delegate's configuration for this node: the given keys, completed from flanneld's file. */

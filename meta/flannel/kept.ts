@@ -11,8 +11,8 @@ export interface Kept {
 }
 
 /**
- * The delegates' configurations that ADD has stored, one per attachment. The reference plugin stores one file per
- * container ID, for all networks and interfaces; these files are found too.
+ * The delegates' configurations that ADD has stored, one per attachment. Files of the reference plugin are found too;
+ * it stores one file per container ID, for all networks and interfaces.
  */
 export class KeptConfigs {
   readonly #records: Records

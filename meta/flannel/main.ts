@@ -36,7 +36,7 @@ export const flannel = definePlugin<FlannelConfig>({
   gc: collectGarbage,
 })
 
-/** Adds by the delegate. Stores the configuration before, so that DEL finds it even if this process is killed. */
+/** Adds by the delegate. Stores the configuration first, so that DEL finds it even if this process is killed. */
 function addByDelegate(call: Call, config: FlannelConfig): Answered {
   const subnets = readSubnetFile(config.subnetFile)
   refuseRepetition(call)
@@ -61,7 +61,7 @@ function addByDelegate(call: Call, config: FlannelConfig): Answered {
   return call.answer(result, undo)
 }
 
-/** Refuses a repeated ADD. If the delegate failed, it would get DEL, which would undo the first ADD. */
+/** Refuses a repeated ADD, because the delegate would get DEL after its failure, which would undo the first ADD. */
 function refuseRepetition(call: Call): void {
   using sandbox = Netns.open(call.namespace)
   using inside = sandbox.openRoute()
@@ -69,8 +69,8 @@ function refuseRepetition(call: Call): void {
 }
 
 /**
- * Runs a delegate's DEL. A delegate that is not installed has created nothing, so that is not an error. A delegate in a
- * directory that cannot be read may have created something.
+ * Runs a delegate's DEL. A delegate that is not installed has created nothing, so that is not an error. A directory
+ * that cannot be read is an error, because the delegate may be in it.
  */
 function unlessNotFound(run: () => void): void {
   try {
@@ -109,9 +109,9 @@ function whatToDo(former: readonly string[], now: readonly string[]): string {
 }
 
 /**
- * Returns the delegate's type, and its configuration as in CHECK, for a delegate that restores its own objects on the
- * host. `raw` is flannel's configuration. Throws `CniError` if the delegate's configuration was not stored, or if users
- * other than root could have changed it.
+ * Returns the type and the configuration, as in CHECK, of a delegate that restores its own objects on the host. `raw`
+ * is flannel's configuration. Throws `CniError` if the delegate's configuration was not stored, or if users other than
+ * root could have changed it.
  */
 export function keptDelegate(raw: JsonObject, owner: Owner): { type: string; config: JsonObject } {
   const { dataDir } = parseFlannelConfig(parseNetworkConfig(raw, { lenient: true }), { verb: "DEL", args: "", raw })
@@ -164,8 +164,9 @@ function deleteByDelegate(call: Call, config: FlannelConfig): void {
 }
 
 /**
- * Runs the delegate's DEL if no configuration is stored: nothing was added, or the file was deleted. A delegate that
- * finds its objects by the owner removes them. Errors are only logged: it may need the missing configuration.
+ * Runs the delegate's DEL if no configuration is stored, because nothing was added or the file was deleted. This
+ * removes the objects that the delegate finds by their owner. Errors are only logged, because the delegate may need the
+ * missing configuration.
  */
 function deleteWithoutKept(call: Call, config: FlannelConfig): void {
   const present = requiredParts(config)

@@ -2,14 +2,14 @@ import { decodeUtf8 } from "../../pkg/engine/mod.ts"
 import { isErrno, readFile } from "../../pkg/libc/mod.ts"
 import { type Cidr, CniError, Code, formatCidr, networkOf, parseCidr } from "../../pkg/types/mod.ts"
 
-/** The content of flanneld's file. Networks and subnets are texts without host bits, IPv4 before IPv6. */
+/** The content of flanneld's file. Networks and subnets are text without host bits, IPv4 before IPv6. */
 export interface NodeSubnets {
   /** The networks that contain the subnets of all nodes. */
   networks: string[]
   /** The subnets of this node, at most one per family. */
   subnets: string[]
   mtu: number
-  /** Whether flanneld masquerades. If so, the delegate must not. */
+  /** Whether flanneld masquerades. If so, the delegate must not masquerade. */
   ipMasq: boolean
 }
 

@@ -25,10 +25,10 @@ import { acceptMarked, FORWARD, isAcceptMarked, isJumpToAdmin, PARENT, TABLE } f
 
 /**
  * Adds a rule to iptables' chain `FORWARD` that accepts the packets accepted by our nf_tables table, because an accept
- * in one table does not overrule a drop in another. One rule serves all containers. It is added to each existing filter
- * table of iptables, legacy and nft. It is also added to the one that this host's `iptables` would create, because
- * docker may later set the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. Returns log messages
- * about harmless failures: if nothing is dropped, the rule is not needed. Throws `CniError` and `NetlinkError`.
+ * in one table does not overrule a drop in another. One rule serves all containers. Each existing filter table of
+ * iptables, legacy and nft, gets the rule. So does the table that this host's `iptables` would create, because docker
+ * may later set the policy of `FORWARD` to DROP. Only iptables-legacy needs a program. If nothing is dropped, a failure
+ * is harmless and is returned as a log message. Throws `CniError` and `NetlinkError`.
  */
 export function ensureAcceptMarked(
   filter: PacketFilter,
@@ -66,8 +66,9 @@ function ensureLegacy(family: Family, plan: Plan): void {
 }
 
 /**
- * Reverses `ensureAcceptMarked` after the nf_tables table was removed: deletes the rule, and the chain and table that
- * were created for it if they are empty. A concurrent ADD keeps the rule. Tries all tables, then throws `CniError`.
+ * Reverses `ensureAcceptMarked` if the nf_tables table no longer exists: deletes the rule, and the chain and table that
+ * were created for the rule if they are empty. A concurrent ADD keeps the rule. Tries all tables, then throws
+ * `CniError`.
  */
 export function removeAcceptMarked(filter: PacketFilter | undefined, adminChain: string): void {
   if (!filter || !isTableInUse(filter, TABLE)) return

@@ -33,10 +33,10 @@ import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
-/** The maximum number of attempts. An attempt fails if another process removes a shared rule at the same time. */
+/** The maximum number of attempts to add rules. An attempt fails if another process removes a shared rule meanwhile. */
 const ATTEMPTS = 10
 
-/** The firewall rules in iptables, with upstream's chains and rules. Either suite may have added them. */
+/** The firewall rules in iptables, in upstream's chains. Rules that the Go plugin added are checked and removed too. */
 export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements RuleBackend<FirewallSpec, DelHints> {
   protected readonly table = TABLE
   #printed: { found: Content; texts: Texts } | undefined
@@ -61,13 +61,15 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
     }))
   }
 
-  /** Returns the rules of a table as text. They are printed once for all attachments. */
+  /** Returns the rules of a table as text. Prints the rules only once for all attachments. */
   #textsIn(found: Content): Texts {
     if (this.#printed?.found !== found) this.#printed = { found, texts: textsOf(found) }
     return this.#printed.texts
   }
 
-  /** Restores rules until none is missing: DEL of another attachment may remove a shared one. Throws `CniError`. */
+  /**
+   * Restores rules until none is missing, because DEL of another attachment may remove a shared one. Throws `CniError`.
+   */
   override restore(specs: readonly FirewallSpec[], isDry: boolean): Restored[] {
     const became = super.restore(specs, isDry)
     for (let attempt = 1; !isDry && became.includes("missing"); attempt++) {
@@ -91,8 +93,9 @@ export class IptablesFirewall extends IptablesBackend<FirewallSpec> implements R
   }
 
   /**
-   * Removes the rules of an attachment. Our rules are found by labels, the Go plugin's by addresses. The policy of a
-   * bridge is removed with its last user. Only iptables-legacy needs a program. Throws `CniError`.
+   * Removes the rules of an attachment. Our rules are found by labels, the Go plugin's by addresses. The rules for a
+   * bridge's policy are removed with the last attachment on the bridge. Only iptables-legacy needs a program. Throws
+   * `CniError`.
    */
   remove(owner: Owner, { addresses, bridge }: DelHints = { addresses: [], bridge: undefined }): void {
     const comment = ownerComment(owner)
@@ -118,8 +121,8 @@ export function listAccepted(socket: NetlinkSocket | undefined): string[] {
 }
 
 /**
- * Removes the chain of labels, which no packet traverses. Without labels DEL finds rules by addresses, like the Go
- * suite's rules. Returns whether the chain existed. Throws `CniError`.
+ * Removes the chain of labels. From then on DEL finds our rules by addresses, like the Go suite's. Returns whether the
+ * chain existed. Throws `CniError`.
  */
 export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   const search = { chains: [OWNERS], parents: [] }
@@ -128,7 +131,7 @@ export function removeLabels(socket: NetlinkSocket | undefined): boolean {
   return isThere
 }
 
-/** Returns an attachment's rules for each family of its addresses. The other family's program may be missing. */
+/** Returns an attachment's rules for each family of its addresses. For any other family, `iptables` may be missing. */
 function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpec }[] {
   const { owner, policy, link, adminChain, addresses } = spec
   const common = { network: owner.network, owner: ownerComment(owner), adminChain, policy, bridge: link?.bridge }
@@ -139,9 +142,9 @@ function iptablesSpecs(spec: FirewallSpec): { family: Family; rules: IptablesSpe
 }
 
 /**
- * Adds an attachment's rules to a table. Between reading and changing, DEL of another attachment may remove a shared
- * rule, so this repeats until no rule is missing. `netfilter` is given if iptables keeps its rules in nf_tables: if the
- * rule set's generation has increased by one, no other process has changed it, and no check is needed.
+ * Adds an attachment's rules to a table. DEL of another attachment may remove a shared rule at the same time, so this
+ * repeats until no rule is missing. `netfilter` is given if iptables keeps its rules in nf_tables; if the generation of
+ * the rule set has then increased by one only, no other process has changed it, and no check is needed.
  */
 function addRules(netfilter: NetlinkSocket | undefined, programs: Programs, rules: IptablesSpec): void {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {

@@ -39,13 +39,13 @@ export interface IptablesSpec {
   adminChain: string
   labels: readonly Label[]
   policy: Policy
-  /** The bridge; also defined without a policy, if the previous result names a bridge. */
+  /** The bridge. If the previous result names a bridge, this is defined even without a policy. */
   bridge: string | undefined
 }
 
 /**
- * Returns a rule as text, without the policies that its comment lists. Upstream's comment before 1.7 lists fewer
- * policies, and so may that of another network on the bridge.
+ * Returns a rule as text, without the policies in its comment: upstream's comments before 1.7, and those of another
+ * network on the bridge, may list fewer policies.
  */
 const textOf = (rule: Rule) => printRule(rule).replace(/ \(ingressPolicy: [a-z|-]+\)/, " (ingressPolicy)")
 const alike = ({ rules }: Content, sought: Rule) => rules.filter((rule) => textOf(rule) === textOf(sought))
@@ -55,7 +55,7 @@ const indexOf = ({ rules }: Content, sought: Rule) => {
   return rules.findIndex((rule) => rule.chain === sought.chain && textOf(rule) === text)
 }
 
-/** The positions of a table's rules by their text. Each rule is printed once. */
+/** The positions of a table's rules by their text, so that each rule is printed only once. */
 export type Texts = ReadonlyMap<string, number>
 
 export function textsOf({ rules }: Content): Texts {
@@ -68,8 +68,8 @@ export function textsOf({ rules }: Content): Texts {
 }
 
 /**
- * Plans the missing rules of an attachment, in upstream's order. Removes its rules for other addresses, and stale
- * labels of its network. `found` is the whole table.
+ * Plans the missing rules of an attachment, in upstream's order, and the removal of its rules for other addresses and
+ * of stale labels of its network. `found` is the whole table.
  */
 export function planAdd(spec: IptablesSpec, found: Content): Change[] {
   const { network, owner, labels, adminChain } = spec
@@ -103,7 +103,10 @@ export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
-/** Plans the shared chains and the jumps: first to the policies, then to the administrator's rules, then the rest. */
+/**
+ * Plans the shared chains and the jumps to them: first to the policies, then to the administrator's rules, then to the
+ * other rules.
+ */
 function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
   const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
   const isNew = !has(found, jumpToForward)
@@ -172,7 +175,8 @@ export interface Stale {
 
 /**
  * Plans the removal of stale attachments' labels and accept rules, except for addresses that another attachment has
- * now. A bridge's policy rules go with its last user; rules of the Go plugin count as a user. Shared chains stay.
+ * now. A bridge's policy rules are removed with the last attachment on the bridge, unless the Go plugin has rules.
+ * Shared chains stay.
  */
 export function planRemove<R extends Rule>(found: Content<R>, { isOwnerStale, addresses, bridges }: Stale): Removal<R> {
   const labels = found.rules.flatMap((rule) => {

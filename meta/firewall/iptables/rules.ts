@@ -14,7 +14,8 @@ export const STAGE_2 = "CNI-ISOLATION-STAGE-2"
 
 /**
  * A chain that no packet traverses. Its rules record the owner, policy and bridge of each address in `CNI-FORWARD`. The
- * accept rules themselves must equal upstream's, comments included, so that the Go plugin's DEL finds them.
+ * accept rules cannot record these: they must equal upstream's, comments included, so that the Go plugin's DEL finds
+ * them.
  */
 export const OWNERS = "CNI-FIREWALL-OWNERS"
 
@@ -26,10 +27,10 @@ const POLICIES = "CNI firewall plugin rules (ingressPolicy: same-bridge|isolated
 
 export const jumpToForward: Rule = { chain: PARENT, words: [...comment("CNI firewall plugin rules"), "-j", FORWARD] }
 
-/** The jump to the chains of policies. It comes before any rule that accepts. */
+/** The jump to the chains of policies. It must come before any rule that accepts. */
 export const jumpToPolicies: Rule = { chain: PARENT, words: [...comment(POLICIES), "-j", STAGE_1] }
 
-/** The last rules in the chains of policies: they return. */
+/** The last rules in the chains of policies, which return. */
 export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
   chain,
   words: [...comment(POLICIES), "-j", "RETURN"],
@@ -37,7 +38,7 @@ export const returns: readonly Rule[] = [STAGE_1, STAGE_2].map((chain) => ({
 
 const OVERRIDES = "CNI firewall plugin admin overrides"
 
-/** Returns the jump to the administrator's chain. It comes before any rule that accepts. */
+/** Returns the jump to the administrator's chain. It must come before any rule that accepts. */
 export function jumpToAdmin(chain: string): Rule {
   return { chain: FORWARD, words: [...comment(OVERRIDES), "-j", chain] }
 }
@@ -78,7 +79,7 @@ export function acceptedAddress(rule: Rule): string | undefined {
   return option === "-d" && match === "conntrack" && words.length <= 8 ? destinationOf(rule) : undefined
 }
 
-/** Returns the rules of a policy for a bridge. In each chain, their first rule must be the first of the chain. */
+/** Returns the rules of a policy for a bridge. The first of them in each chain must be the first of the whole chain. */
 export function policyRules(policy: Policy, bridge: string): Rule[] {
   if (policy === "open") return []
   const own = comment(`CNI firewall plugin rules (ingressPolicy: ${policy})`)
@@ -90,7 +91,7 @@ export function policyRules(policy: Policy, bridge: string): Rule[] {
   ]
 }
 
-/** A record of an address with its owner, policy and bridge. It is stored as a rule without a target. */
+/** A record of an address with its owner, policy and bridge, stored as a rule without a target. */
 export interface Label {
   /** "10.1.0.2/32" */
   ip: string

@@ -20,20 +20,20 @@ import { asked, chains, containers, isolatedPorts, portsTable, table } from "./l
 import { addTable, listAdminChains } from "./plan.ts"
 import { type Asked, askedBy, countPoliced, listAsked, planPolicies, type Reader } from "./policies.ts"
 
-/** The removal of attachments: the transaction and the deleted elements, whose notes name firewalld sources. */
+/** The removal of attachments: the operations and the elements that they delete, whose notes name firewalld zones. */
 export interface FirewallRemoval {
   operations: Operation[]
   elements: readonly Element[]
 }
 
 export interface SoughtAddresses extends Sought {
-  /** The addresses of a single attachment, which are looked up first. They may be wrong. */
+  /** The addresses of a single attachment according to DEL's hints, which may be wrong. They are looked up first. */
   addresses: readonly Uint8Array[]
 }
 
 /**
- * Plans the removal of the elements whose owner `isStale`, and of unused policies. The table is removed with the last
- * address, unless an administrator has added chains with rules. Throws `NetlinkError`.
+ * Plans the removal of the elements whose owner `isStale`, and of unused policies. Removes the table with the last
+ * address, unless an administrator has added chains with rules to the table. Throws `NetlinkError`.
  */
 export function planRemoval(socket: Reader, sought: SoughtAddresses): FirewallRemoval {
   const { isStale, needles } = sought
@@ -76,9 +76,9 @@ function removeUnneeded(socket: Reader, operations: readonly Operation[]): Opera
 type Commented = { comment?: string | undefined }
 
 /**
- * Finds an attachment's elements by the addresses in DEL's hints and the notes at these addresses. The cost does not
- * depend on the number of containers. Returns undefined if elements may be missing, or if no other attachment is left:
- * then the caller must list all elements.
+ * Finds an attachment's elements by the addresses in DEL's hints and the notes at these addresses, at a cost that does
+ * not depend on the number of containers. Returns undefined if it may have missed elements, or if no other attachment
+ * is left; the caller must then list all elements.
  */
 function findByAddresses(
   socket: Reader,
@@ -108,7 +108,9 @@ function hasOthers(socket: Reader, comment: string): boolean {
   })
 }
 
-/** Reports whether the table with isolated ports exists. Kernels without nf_tables for bridges have no such table. */
+/**
+ * Reports whether the table with isolated ports exists. Kernels without nf_tables for bridges never have this table.
+ */
 function hasPortsTable(socket: Reader): boolean {
   return findElements(socket, isolatedPorts, []) !== undefined
 }

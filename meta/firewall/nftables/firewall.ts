@@ -111,9 +111,9 @@ function isWayOpen(filter: PacketFilter, addresses: readonly Uint8Array[]): bool
 
 /**
  * Accepts an attachment's traffic and applies its policy in one transaction: `nft add element inet cni_firewall
- * containers { 10.1.0.2 comment "network/containerID/ifname" }`. It adds missing tables, chains, sets and rules;
- * `onMissingRules` is called before that. The firewalld zone is noted with the addresses. Returns false if the kernel
- * cannot filter on bridges, which isolated ports need. Throws `NetlinkError` without having changed anything.
+ * containers { 10.1.0.2 comment "network/containerID/ifname" }`. Calls `onMissingRules` before it adds missing tables,
+ * chains, sets and rules. Notes the firewalld zone with the addresses. Returns false if the policy isolates ports and
+ * the kernel cannot filter on bridges. Throws `NetlinkError` without having changed anything.
  */
 export function addFirewall(
   socket: NetlinkSocket,
@@ -129,7 +129,7 @@ export function addFirewall(
 }
 
 /**
- * Removes the matching elements and policies in one transaction, and the table with the last element. Returns the
+ * Removes the elements and policies of `sought` in one transaction, and the table with the last element. Returns the
  * removed elements of addresses. Throws `NetlinkError`.
  */
 export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): readonly Element[] {
@@ -207,7 +207,7 @@ function missing(owner: string, expected: string, found?: string): CniError {
 
 /**
  * Reports whether this kernel supports what `addFirewall` needs: nf_tables with filters and connection tracking. If
- * there is no table yet, this tries it by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN.
+ * there is no table yet, tries to add one by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN.
  */
 export function canFilter(socket: NetlinkSocket, adminChain: string): boolean {
   return dryRun(socket, table, () =>

@@ -22,8 +22,8 @@ import { AF_INET, AF_INET6 } from "../../../pkg/types/mod.ts"
 export const FIREWALL_TABLE = "cni_firewall"
 
 /**
- * The mark bit of packets that the table accepts; rules of other programs at the same hook can match it. It exists only
- * within the hook `forward`: it is set before priority `filter` and cleared after it.
+ * The mark bit of packets that the table accepts; rules of other programs at the hook `forward` can match it. The bit
+ * is set before priority `filter` and cleared after it, so it exists only within that hook.
  */
 export const ACCEPT_MARK = 0x1000
 
@@ -51,7 +51,9 @@ export function isOwnChain(name: string): boolean {
 const containersOf = (name: string, type: DataType) =>
   sharedSet({ table, name, key: [type], comment: "addresses that may be forwarded" })
 
-/** The accepted addresses by family: their outgoing packets, the replies, and packets to published ports. */
+/**
+ * The containers' addresses by family. Accepted are packets from them, replies to them, and packets to published ports.
+ */
 export const containers = {
   [AF_INET]: containersOf("containers", dataTypes.ipv4),
   [AF_INET6]: containersOf("containers6", dataTypes.ipv6),
@@ -59,7 +61,7 @@ export const containers = {
 
 const { ifname } = dataTypes
 
-/** Verdicts for packets between two ports of one bridge. Input and output interface in the key are that bridge. */
+/** The verdicts for packets between two ports of one bridge. Both interfaces in the key are the bridge. */
 export const within: NamedSet = {
   table,
   name: "within",
@@ -68,7 +70,7 @@ export const within: NamedSet = {
   comment: "on one bridge",
 }
 
-/** The bridges with a policy: a packet from one of them to another is dropped. */
+/** The bridges with a policy. A packet from one of these bridges to another is dropped. */
 export const policed: NamedSet = { table, name: "policed", key: [ifname], comment: "bridges isolated from one another" }
 
 const askedFor = (name: string): NamedSet => ({ table, name, key: [ifname, ifname], comment: "requested by ports" })
@@ -125,8 +127,8 @@ function admitRules(version: string, { family, set, source, destination }: Addre
 }
 
 /**
- * The rules for policies. They are at the beginning of their chain, and exist only while a bridge has a policy, so that
- * packets need not traverse them otherwise.
+ * The rules for policies, at the beginning of their chain. They exist only while a bridge has a policy, so that packets
+ * need not traverse them otherwise.
  */
 export const policyRules: readonly Rule[] = [
   { chain: forward, statements: [verdictMap([input, output], within)], comment: "on one bridge" },
@@ -143,8 +145,8 @@ export function adminRule(chain: string): Rule {
 }
 
 /**
- * The table that separates the ports of isolated containers. It filters frames that a bridge forwards, which traverse
- * no other table unless br_netfilter is loaded.
+ * The table that isolates the ports of containers. It filters frames that a bridge forwards, which traverse no other
+ * table unless br_netfilter is loaded.
  */
 export const portsTable: Table = {
   family: "bridge",

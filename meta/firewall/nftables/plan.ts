@@ -34,14 +34,16 @@ export function placesOf({ owner, addresses, policy, link }: FirewallSpec, zone:
 /**
  * Reports whether all rules exist and are in force: the common rules, the jump to the administrator's chain, and with
  * `hasPolicies` the rules for policies. Chains and sets need no check, because the kernel keeps those that rules use.
- * Tables of earlier releases are complete: they always have the rules for policies.
+ * Tables of earlier releases also pass: they always have the rules for policies.
  */
 export function isComplete(socket: Reader, adminChain: string, { hasPolicies }: { hasPolicies: boolean }): boolean {
   const needed = [...(hasPolicies ? policyRules : []), ...rules, adminRule(adminChain)]
   return hasRules(socket, table, needed)
 }
 
-/** Plans the whole table. Existing objects stay, except for unknown and unneeded rules in our chains. */
+/**
+ * Plans the whole table. Existing objects stay, except for unknown and unneeded rules in our chains, which are removed.
+ */
 export function addTable(adminChains: Iterable<string>, options: { hasPolicies: boolean }): Operation[] {
   return withEncoded(tableOperations(adminChains, options), encodedTable)
 }
@@ -67,8 +69,9 @@ export function listAdminChains(socket: Reader): string[] {
 }
 
 /**
- * Returns the elements to add if everything else exists, which is nearly always so. The kernel refuses them if another
- * container has an address. Returns undefined if more must be read. Throws `NetlinkError`.
+ * Returns the elements to add if everything else exists, as is nearly always the case. The kernel refuses them if
+ * another container has one of the addresses. Returns undefined if the whole plan is needed; see `planAdd`. Throws
+ * `NetlinkError`.
  */
 export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Operation[] | undefined {
   const { policy, link, owner, adminChain } = spec
@@ -84,8 +87,8 @@ export function planNew(socket: Reader, spec: FirewallSpec, zone?: string): Oper
 
 /**
  * Plans the missing elements of an attachment, and a missing table. Removes this owner's elements at other addresses.
- * Removes other owners of the same network at these addresses too, because a network gives an address to one container
- * at a time. The network's policy on the bridge becomes this attachment's. Throws `NetlinkError`.
+ * Also removes other owners of the same network at these addresses, because a network gives an address to one container
+ * at a time. The network's other attachments on the bridge get this attachment's policy. Throws `NetlinkError`.
  */
 export function planAdd(
   socket: Reader,

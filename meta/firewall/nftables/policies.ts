@@ -33,7 +33,10 @@ export interface Asked {
 
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
-/** Returns an attachment's policy request on a link. The container's ID replaces an unknown port in the key. */
+/**
+ * Returns an attachment's policy request on a link; none for "open". If the port is unknown, its key has the
+ * container's ID.
+ */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
@@ -58,7 +61,9 @@ export function isPoliced(socket: Reader, bridge: Uint8Array): boolean {
   return getElement(socket, policed, [bridge]) !== undefined
 }
 
-/** Plans the replacement of an attachment's request. Others of its network on the bridge get the same policy. */
+/**
+ * Plans the replacement of an attachment's request. Other requests of its network on the bridge get the same policy.
+ */
 export function planPolicy(
   socket: Reader,
   { owner, policy, link }: FirewallSpec,
@@ -190,7 +195,7 @@ export function countPoliced(socket: Reader, operations: readonly Operation[]): 
 
 /**
  * Plans the set of isolated containers' ports. Its table is added with the first port and removed with the last. If
- * another program has removed some ports, all are added again.
+ * another program has removed some ports, adds all of them again.
  */
 function planPorts(socket: Reader, gone: readonly Asked[], come: readonly Asked[]): Operation[] {
   const count = (set: NamedSet) => findElements(socket, set, [])?.count

@@ -16,9 +16,9 @@ import {
 } from "./policies.ts"
 
 /**
- * Plans the missing addresses, policies and table of many attachments, and returns the outcome for each. An address
- * that now belongs to another container of the network is not changed. If attachments of a network request different
- * policies on a bridge, the newest attachment's policy is used, as in ADD. Throws `NetlinkError`.
+ * Plans the missing addresses, policies and table of many attachments, and returns the outcome for each attachment.
+ * Leaves an address unchanged if another container of the network has it now. If attachments of a network request
+ * different policies on a bridge, uses the newest attachment's policy, as ADD does. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: Reader,

@@ -2,7 +2,7 @@ import type { Firewalld } from "../firewalld.ts"
 
 export { Firewall } from "../firewall.ts"
 
-/** A fake firewalld. The sources of its zones are texts "ZONE SOURCE". It refuses to add or remove `refused` ones. */
+/** A fake firewalld. `sources` has a text "ZONE SOURCE" for each source. Adding or removing one in `refused` fails. */
 export class Zones {
   readonly sources: string[]
   /** The number of requests for a zone's sources. */

@@ -10,10 +10,10 @@ import { flannel } from "../main.ts"
 
 export const delegateResult: Result = { interfaces: [{ name: "br0" }], ips: [], routes: [], dns: {} }
 
-/** A node with flanneld's file and stored configurations. Calls are for container "c1" and interface "eth0". */
+/** A node with flanneld's file and stored configurations. The calls concern container "c1" and interface "eth0". */
 export class FlannelNode implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "flannel-"))
-  /** The calls of delegates: verb and plugin, such as "DEL bridge", and the configuration. */
+  /** The calls of delegates: verb and plugin, such as "DEL bridge", with the configuration. */
   readonly called: [string, JsonObject][] = []
   readonly log: string[] = []
   /** The errors that a delegate throws, by verb. */
