@@ -95,8 +95,8 @@ function deleteInside({ namespace, ifName }: Place, comment: string, kind: Inter
 }
 
 /**
- * Deletes the interfaces of this network's attachments that are not in `valid`. Finds those in running containers by
- * nsid, without entering a namespace; see `assignNsid`. Throws `NetlinkError`.
+ * Deletes the interfaces of this network's attachments that are not in `valid`. Reaches running containers by nsid,
+ * without entering a namespace; see `assignNsid`. Throws `NetlinkError` or `CniError`.
  */
 export function deleteOrphans(
   { network, valid, log }: { network: string; valid: readonly Owner[]; log: (line: string) => void },
@@ -111,8 +111,8 @@ export function deleteOrphans(
 }
 
 /**
- * Deletes the links of a kind with a stale alias in all namespaces that have an nsid on the host. Logs a container with
- * too many links, and keeps its links. Throws `CniError`.
+ * Deletes the links of a kind with a stale alias in all namespaces that have an nsid on the host. If a container has
+ * too many links, logs this and keeps them. Throws `CniError`.
  */
 export function deleteInContainers(kind: LinkKind, isStale: (alias: string) => boolean, log: (line: string) => void) {
   const failures = new Failures(log) // a container that keeps changing its links must not stop deletions in others

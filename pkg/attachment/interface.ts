@@ -40,7 +40,10 @@ export function requireMaster(
   return requireParent(linkInContainer ? inside : host, master ?? earlierInterface(call), linkInContainer)
 }
 
-/** Returns the only interface of the earlier plugin's result, like upstream. Throws code 7 for none or several. */
+/**
+ * Returns the name of the only interface in `prevResult`; undefined without `prevResult`. Throws code 7 for none or
+ * several.
+ */
 function earlierInterface({ network: { prevResult } }: Sides["call"]): string | undefined {
   if (!prevResult) return undefined
   const names = prevResult.interfaces.map(({ name }) => name)
@@ -158,7 +161,10 @@ export function addInterface<K extends InterfaceKind>(
   return getLink(inside, call.ifName)
 }
 
-/** Adds the addresses and routes, and sets the interface up. Returns it as the result's only one. Throws `CniError`. */
+/**
+ * Adds the addresses and routes, and sets the interface up. Returns it as the result's only interface. Throws
+ * `CniError`.
+ */
 export function configureInterface(
   { call, sandbox, inside }: Attaching,
   link: Link,

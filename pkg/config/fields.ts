@@ -165,7 +165,10 @@ export function readInterfaceKeys(
   }
 }
 
-/** Returns a link's MTU, or undefined if the kernel chooses it. Throws code 7 for one that the kernel refuses. */
+/**
+ * Returns a link's MTU, or undefined if the kernel chooses it. Throws code 7 if the kernel refuses `mtu`, unless
+ * `lenient`.
+ */
 function linkMtu(mtu: number, lenient: boolean): number | undefined {
   if (mtu <= 0) return undefined
   if (mtu >= MIN_MTU) return mtu
@@ -174,9 +177,8 @@ function linkMtu(mtu: number, lenient: boolean): number | undefined {
 }
 
 /**
- * Returns the configuration's DNS settings, which replace the IPAM plugin's, or undefined if the configuration has
- * none. `dns` has the settings that are not empty. An empty list counts as set and removes the IPAM plugin's list. An
- * empty domain counts as absent.
+ * Returns `dns`, the settings that replace the IPAM plugin's, if the configuration sets one of `fields`; otherwise
+ * undefined. An empty list counts as set and removes the IPAM plugin's list. An empty domain counts as absent.
  */
 export function ownDns(fields: InterfaceKeys["dns"] = {}, dns: Dns = {}): Dns | undefined {
   return (fields.nameservers ?? fields.search ?? fields.options ?? (fields.domain || undefined)) ? dns : undefined

@@ -59,7 +59,7 @@ interface ChoiceSchema extends Common {
   readonly kind: "choice"
   readonly of: readonly string[]
   readonly expected: string
-  /** Whether the texts, all in lower case, match in any letter case. The value is the text as listed here. */
+  /** Whether a text matches in any letter case. The texts in `of` are in lower case, and so is the value. */
   readonly ignoreCase?: true
 }
 

@@ -111,9 +111,9 @@ export function findRecorded(host: NetlinkSocket, record: DeviceRecord): Link | 
 }
 
 /**
- * Reports whether a missing device may be in a namespace that its container created. This requires that the original
- * namespace exists. The device must be hardware, or a pair's end whose peer on the host reports another namespace. The
- * kernel reuses the nsids of deleted namespaces, so they prove nothing. Throws `NetlinkError`.
+ * Reports whether a missing device may be in a namespace that its container created: the original namespace exists, and
+ * the device is hardware, or a pair's end whose peer on the host reports another namespace. That namespace's nsid is
+ * not compared, because the kernel reuses nsids. Throws `NetlinkError`.
  */
 export function mayBeHidden(host: NetlinkSocket, record: DeviceRecord): boolean {
   if (!isHardware(record.device) && !hasOtherEnd(host, record.device)) return false

@@ -22,7 +22,10 @@ interface View {
   nsid?: number | undefined
   /** The host's nsid for itself, if it has one. */
   hostNsid?: number | undefined
-  /** Whether the device, such as a vxlan, has no peer or lower link. After a move the kernel reports its own index. */
+  /**
+   * Whether the device, such as a vxlan, has no peer or lower link. After a move the kernel reports its index as
+   * `link`.
+   */
   isAlone?: boolean
 }
 
@@ -50,8 +53,8 @@ export function isHardware({ kind, parent, bus, permanentMac, other }: Identity)
 }
 
 /**
- * Reports whether a container cannot have replaced this device: it is hardware, its peer is known, or its kind has no
- * peer. A container can replace a tap or a tunnel by another one with the same index.
+ * Reports whether a device counts as not replaced by its container: it is hardware or a dummy, or its peer or lower
+ * link is known. A container can replace a tap or a tunnel by another one with the same index.
  */
 export function isVouchedFor(device: Identity): boolean {
   return isHardware(device) || device.other !== undefined || device.kind === "dummy"

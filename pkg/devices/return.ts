@@ -20,7 +20,9 @@ export function returnDevice(host: RouteSocket, { owner, ...place }: { owner: Ow
   else if (kept) awaitReturn(host, kept)
 }
 
-/** Returns the device to the host. Returns its record if it is hardware in no known namespace yet, or "none". */
+/**
+ * Returns the device to the host. Returns "none" if there is no record, and the record if its hardware was not found.
+ */
 function readAndReturn(host: RouteSocket, owner: Owner, named?: NamespaceFile): KeptRecord | "none" | undefined {
   const records = new DeviceRecords()
   using _lock = records.lock()
@@ -42,10 +44,10 @@ function awaitReturn(host: RouteSocket, kept: KeptRecord): void {
 }
 
 /**
- * Restores the device of a record. Returns whether the device exists. If it is not found, keeps the record of hardware,
+ * Restores the device of a record, and returns true if the device was found. Keeps the record of missing hardware,
  * because the kernel moves hardware to the host, where GC or the next ADD finds it. Also keeps the record of a pair's
- * end that its container has hidden. Any other missing device was deleted with its namespace. The caller holds the lock
- * of the records. Throws `CniError`.
+ * end that its container may have hidden. Removes other records, because the device was deleted with its namespace. The
+ * caller holds the lock of the records. Throws `CniError`.
  */
 export function returnRecorded(host: RouteSocket, kept: KeptRecord, named?: NamespaceFile): boolean {
   const { owner, record } = kept
@@ -82,7 +84,7 @@ export function restoreReturned(host: RouteSocket): void {
   }
 }
 
-/** Like `restoreReturned`, for callers without the lock that need a name of a device. Throws `CniError`. */
+/** Like `restoreReturned`, but takes the lock. For callers that find a device by its name. Throws `CniError`. */
 export function restoreAllReturned(host: RouteSocket): void {
   using _lock = new DeviceRecords().lock()
   restoreReturned(host)

@@ -90,7 +90,7 @@ function recordOf({ host, sandbox, inside }: Taking, device: Link): DeviceRecord
 /** The largest index: 31 bits. */
 const MAX_INDEX = 0x7fffffff
 
-/** Returns a free index, above all others if possible. A container chooses how many links it has, and their indexes. */
+/** Returns a free index, above all others if possible. A container may have used even the largest index. */
 function findFreeIndex(inside: NetlinkSocket): number {
   const taken = new Set<number>()
   let highest = 0

@@ -13,10 +13,13 @@ const namesInC: { readonly [name in CallName]?: string } = {
   prlimit64: "prlimit",
 }
 
-/** System calls for which the C library has no or another function. Signal calls have the numbers of x86-64. */
+/** The numbers of system calls without an equal function in the C library. Those of the signal calls are for x86-64. */
 export const SYS = { pidfd_open: 434, rt_sigprocmask: 14, signalfd4: 289 } as const
 
-/** Returns a C function's types. `int` suffices for `ssize_t`: a call transfers at most 0x7ffff000 bytes, read(2). */
+/**
+ * Returns a C function's types. `int` suffices for `ssize_t`, because a call transfers at most 0x7ffff000 bytes,
+ * read(2).
+ */
 function foreign(name: CallName): FFIFunction {
   const types = lettersOf[name].flatMap((letter): FFIType[] =>
     letter === "b"

@@ -3,7 +3,9 @@ import { addressOf, call, callC, SYS } from "./bun-calls.ts"
 import { bytesOf, int32, integer, rawBytes, requireBytes } from "./calls.ts"
 import type { TypedArray } from "./engine.ts"
 
-/** System calls beyond `call`: with addresses in structs, or arguments that no letter describes. See `Engine`. */
+/**
+ * System calls that the letters in `calls.ts` cannot describe, such as those with addresses in structs. See `Engine`.
+ */
 
 export function ioctlIfreq(fd: number, request: number, ifreq: TypedArray): number {
   return call("ioctl", fd, request, addressOf(requireBytes(ifreq, 40)))

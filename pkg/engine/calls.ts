@@ -106,7 +106,9 @@ export function text(value: unknown): Uint8Array {
   return encoder.encode(`${value}\0`)
 }
 
-/** Throws for wrong arguments like the native host. Returns true if a text contains NUL, for `EINVAL`. */
+/**
+ * Throws for wrong arguments like the native host. Returns true if a text contains NUL; the call then returns `EINVAL`.
+ */
 export function checkArguments(name: CallName, values: readonly unknown[]): boolean {
   let given = 0
   let hasNul = false

@@ -11,7 +11,9 @@ type Kind =
   | `${number} bytes`
   | `${number} exactly`
 
-/** The kinds of each call's arguments. The kernel refuses valid examples: descriptors not open, texts with NUL. */
+/**
+ * The kinds of each call's arguments. Even valid examples have no effect: no descriptor is open, and texts contain NUL.
+ */
 export const parameters: Readonly<Partial<Record<keyof Engine, readonly Kind[]>>> = {
   open: ["text", "integer", "integer"],
   close: ["integer"],

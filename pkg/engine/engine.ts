@@ -65,7 +65,10 @@ export interface Engine {
   getsockopt(fd: number, level: number, option: number, into: TypedArray): number
   /** SO_ATTACH_FILTER with at most 4096 instructions of 8 bytes, struct sock_filter. */
   attachFilter(fd: number, instructions: TypedArray): number
-  /** poll(2) for an array of struct pollfd. With an empty array it sleeps. A limit of -1 means no limit. */
+  /**
+   * poll(2) for an array of struct pollfd. If the array is empty, only sleeps. If `timeoutMs` is -1, there is no time
+   * limit.
+   */
   poll(requests: TypedArray, timeoutMs: number): number
   inotify_init1(flags: number): number
   inotify_add_watch(fd: number, path: string, mask: number): number
@@ -115,7 +118,7 @@ export interface Engine {
   /** Returns the offset of `sought` at or after `from`; -1 if it does not occur. */
   findBytes(bytes: Uint8Array, sought: Uint8Array, from: number): number
 
-  /** Returns the milliseconds of a monotonic clock. Its start depends on the back end. */
+  /** Returns the milliseconds of a monotonic clock, whose zero depends on the back end. */
   monotonicMs(): number
   /** Frees cycles of references. A long-running process must call it. */
   collectGarbage(): void
@@ -123,7 +126,7 @@ export interface Engine {
   runJobs?(): void
   /** Calls `act` once after `ms` milliseconds, in the engine's event loop. Returns a function that cancels this. */
   later?(ms: number, act: () => void): () => void
-  /** Calls `act` for each such signal, in the engine's own event loop. Returns a function that ends this. */
+  /** Calls `act` for each signal with this number, in the engine's event loop. Returns a function that ends this. */
   onSignal?(signal: number, act: () => void): () => void
   /** Returns the engine's `AbortController`. */
   newStop?(): Stop
@@ -141,7 +144,7 @@ export const AT_FDCWD = -100
 export const AT_SYMLINK_NOFOLLOW = 0x100
 export const AT_EMPTY_PATH = 0x1000
 
-/** A program to run to its end. `startProcess` explains the parts. */
+/** A program to run to its end. `startProcess` describes the properties. */
 export interface ProgramRun {
   readonly path: string
   readonly argv: readonly string[]
@@ -197,7 +200,7 @@ export interface ExactJson {
   isRawJSON(value: unknown): value is { readonly rawJSON: string }
 }
 
-/** A resource that an engine can run out of. The engine throws a special exception for each. */
+/** A resource that an engine can run out of. The engine then throws an exception that is special to the resource. */
 export type Exhaustion = "memory" | "stack"
 
 /** A view of an `ArrayBuffer`, except `DataView`. */

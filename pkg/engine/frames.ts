@@ -1,6 +1,8 @@
 import { locate } from "#engine"
 
-/** Returns the calls that led to an error, innermost first: "addVeth pkg/ip/veth.ts:32". Only the suite's sources. */
+/**
+ * Returns the calls that led to an error, innermost first: "addVeth pkg/ip/veth.ts:32". Skips code outside the suite.
+ */
 export function sourceFrames(error: unknown, limit = 4): string[] {
   const frames: string[] = []
   const stack = error instanceof Error ? (error.stack ?? "") : ""

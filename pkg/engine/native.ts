@@ -10,8 +10,8 @@ export const engine: Engine = host
 export const json = JSON as unknown as ExactJson
 
 /**
- * Returns the resource that has run out, if the error has this meaning. Such an error has a message and no code; it is
- * null if there is no memory even for the message.
+ * Returns the resource that has run out, if this caused the error. Such an error has a message and no code, or is null
+ * if there is no memory even for the message.
  */
 export function exhaustion(error: unknown): Exhaustion | undefined {
   if (error === null) return "memory"

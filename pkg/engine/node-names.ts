@@ -8,7 +8,7 @@ const EINVAL = 22
 /** The entries that `readEntries` has not returned yet, by the descriptor of the directory. */
 const untold = new Map<number, Uint8Array[]>()
 
-/** Discards the remaining entries of a directory. Must be called when its descriptor is closed. */
+/** Discards the remaining entries of a directory. Must be called when the directory's descriptor is closed. */
 export function forgetEntries(fd: number): void {
   untold.delete(fd)
 }

@@ -86,7 +86,7 @@ function notStarted(startError: number): ProgramEnd & { readonly stopped: boolea
   return { startError, ...ended, stdout: new Uint8Array(), stderr: new Uint8Array() }
 }
 
-/** Reads a stream to its end. Passes on each chunk, or keeps the first bytes. */
+/** Reads a stream to its end. Passes each chunk to `pass`; without `pass`, keeps the first `room` bytes. */
 class Collected {
   readonly closed: Promise<void>
   readonly #stream: Readable

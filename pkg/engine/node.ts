@@ -52,7 +52,7 @@ function move(
   return call(fd, raw, 0, raw.length, offset === null ? null : BigInt(offset))
 }
 
-/** Writes to a file. Node's write function needs the position as a number. */
+/** Writes to a file. Converts `position` to a number, because Node's write function accepts no other type. */
 function write(fd: number, bytes: Uint8Array, at: number, length: number, position: bigint | null): number {
   return fs.writeSync(fd, bytes, at, length, position === null ? null : Number(position))
 }
@@ -127,7 +127,7 @@ const systemCalls = Object.fromEntries(
   callNames.map((name) => [name, (...values: unknown[]) => call(name, values)]),
 ) as unknown as Pick<Engine, CallName>
 
-/** Implements poll(2) only without descriptors: sleeps. Node cannot report which descriptors are ready. */
+/** Sleeps, like poll(2) without descriptors. Refuses descriptors, because Node cannot report which are ready. */
 function poll(requests: TypedArray, timeoutMs: number): number {
   const { byteLength } = bytesOf(requests)
   integer(timeoutMs, -1, 2 ** 31 - 1)

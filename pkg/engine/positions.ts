@@ -1,7 +1,7 @@
 /**
  * Returns the source of a position in a bundle: "pkg/ip/veth.ts:32". Line and column are counted from 1. Returns
  * undefined for code without a source. `encodePositions` of `scripts/bundle.ts` writes the table at build time. It has
- * three lines for each bundle: the name, the source files, and the source of each line.
+ * three lines for each bundle: the bundle's name, the source files, and the source of each script line.
  */
 export function findPosition(table: string, bundle: string, line: number, column: number): string | undefined {
   const rows = table.split("\n")

@@ -88,9 +88,9 @@ function checksum(slot: Uint8Array): number {
   return sum >>> 0
 }
 
-/** The offset of the first whole word after the checksum. The characters before it are always ` {"s`. */
+/** The offset of the first word that the checksum covers. The four characters before it are always ` {"s`. */
 const WORDS_FROM = 12
-/** Four blanks. A slot is padded with blanks. */
+/** Four blanks as a word of 32 bits. The rest of a slot is filled with blanks. */
 const BLANKS = 0x20202020
 
 /** Returns a text shortened to a number of characters, with "…" at the end. */

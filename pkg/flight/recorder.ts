@@ -2,7 +2,7 @@ import { FileDescriptor, findFileForWriting, lockWithin, readAt, tryLock, writeA
 import { encodeLine, type FlightLine } from "./line.ts"
 import { encodeHead, FLIGHT_FILE, HEAD_BYTES, readHead, SLOT_BYTES, slotOffset } from "./ring.ts"
 
-/** The timeout of a line for the lock. Other processes hold it for microseconds, or forever if they are stopped. */
+/** The timeout for the lock. Other processes hold the lock for microseconds, or forever if they are stopped. */
 const PATIENCE_MS = 10
 
 /** The flight recorder's file, open for one line. */
@@ -14,9 +14,9 @@ export class FlightRecorder extends FileDescriptor {
   }
 
   /**
-   * Writes a line in place of the oldest one. Returns whether it was written: a line may be lost, but a caller is not
-   * delayed. Writes the head first. If the process is killed before it writes the line, the slot keeps an older line,
-   * and the next call uses another slot.
+   * Writes a line in place of the oldest one. Returns false, and loses the line, if the lock is not free in time or the
+   * file is not a recorder's. Writes the head first. If the process is killed before it writes the line, the slot keeps
+   * an older line, and the next call uses another slot.
    */
   record(line: FlightLine): boolean {
     const { fd } = this

@@ -5,13 +5,13 @@ import { pluginError, readResult } from "./printed.ts"
 
 /**
  * Functions that call another plugin. `stdin` is for a plugin that writes its delegate's configuration, such as
- * flannel. `ifName` is for one that creates several interfaces, such as multus.
+ * flannel. `ifName` is for a plugin that creates several interfaces, such as multus.
  */
 export interface Delegate {
   /**
-   * Runs ADD and returns the delegate's result. After a failed ADD, runs the delegate's DEL. The error
-   * `AlreadyAttached` is the exception, because DEL would remove an attachment in use. Throws the delegate's error, or
-   * code 999 if the plugin does not exist.
+   * Runs ADD and returns the delegate's result. After a failed ADD, runs the delegate's DEL, unless the error is
+   * `AlreadyAttached`, because DEL would then remove an attachment in use. Throws the delegate's error, or code 999 if
+   * the plugin does not exist.
    */
   add(type: string, stdin?: Uint8Array, ifName?: string): Result
   check(type: string, stdin?: Uint8Array, ifName?: string): void
@@ -84,7 +84,7 @@ interface Found {
   readonly stamp: Stamp
 }
 
-/** Runs a plugin, in this process if this executable contains the plugin. Either way its output is parsed as text. */
+/** Runs a plugin, in this process if this executable contains the plugin. In both cases parses the plugin's output. */
 function runFound(
   { path, stamp }: Found,
   command: string,

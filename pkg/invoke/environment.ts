@@ -49,7 +49,7 @@ export function formatCniArgs(pairs: readonly (readonly [key: string, value: str
   return pairs.map(([key, value]) => `${key}=${value}`).join(";")
 }
 
-/** Checks a traceparent: version, trace ID, span ID, flags. An ID of zeros means that there is no span. */
+/** Reports whether a text is a traceparent: version, trace ID, span ID, flags. IDs of zeros are invalid. */
 function isTraceparent(text: string): boolean {
   return /^(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(text)
 }

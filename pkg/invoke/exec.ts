@@ -22,7 +22,7 @@ export interface Execution {
 /** Environment variables; an `undefined` variable is absent. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** The limit in bytes for a plugin's input and output, above any result or log. A plugin that prints more is killed. */
+/** The limit in bytes for a plugin's output and input, above any expected size. A plugin that prints more is killed. */
 const outputLimit = 16 << 20
 
 /** The waits between six attempts to start a file that is being written: five seconds in all. */
@@ -31,8 +31,8 @@ export const busyWaitsMs = [50, 150, 500, 1300, 3000] as const
 /**
  * Runs a plugin and returns its stdout, like `PATH < config`. It is synchronous and uses no shell.
  *
- * Throws the error that the plugin printed. Throws code 0 if the plugin died without one, could not be started, or ran
- * out of time (`pluginError`). Retries a file that is being written ("text file busy") for five seconds, then throws
+ * Throws the error that the plugin printed. If the plugin printed none, could not be started, or ran out of time,
+ * throws code 0 (`pluginError`). Retries a file that is being written ("text file busy") for five seconds, then throws
  * code 11.
  */
 export function execPlugin(execution: Execution, waitsMs: readonly number[] = busyWaitsMs): Uint8Array {
@@ -43,7 +43,7 @@ export function execPlugin(execution: Execution, waitsMs: readonly number[] = bu
   throw isBusy ? new CniError(Code.TryAgainLater, error.message) : error
 }
 
-/** The end of a run. Without a `cause` the exit status is 0. */
+/** The outcome of a run. If `cause` is absent, the exit status is 0. */
 interface Ended {
   stdout: Uint8Array
   stderr: string

@@ -38,13 +38,13 @@ export function validatePluginName(type: string, key = "type"): void {
   }
 }
 
-/** Returns a plugin's path, the only place where a `type` becomes a path. Throws code 7 for an invalid name. */
+/** Returns a plugin's path. No other function makes a path from a `type`. Throws code 7 for an invalid name. */
 export function pluginPath(directory: string, type: string): string {
   validatePluginName(type)
   return `${directory}${directory.endsWith("/") ? "" : "/"}${type}`
 }
 
-/** The error if no directory of `CNI_PATH` has the plugin. With a `cause`, a directory could not be searched. */
+/** The error for a plugin in no directory of `CNI_PATH`. It has a `cause` if a directory could not be searched. */
 export class PluginNotFound extends CniError {
   constructor(message: string, key: string, cause?: SyscallError) {
     const advice = cause?.message ?? "install the plugin there, or add its directory to CNI_PATH"
@@ -87,8 +87,8 @@ export type Builtin = (call: { env: Environment; stdin: Uint8Array }) => Reply
 export type Builtins = Readonly<Record<string, Builtin>>
 
 /**
- * Returns the plugin inside this executable that can run in place of the file with this stamp, which may have any name.
- * The file must be of the same build and be this plugin.
+ * Returns the plugin inside this executable that can run in place of a file with this stamp, because it is the same
+ * plugin of the same build. The file may have any name.
  */
 export function builtinOf({ plugin, build }: Stamp, builtins: Builtins): Builtin | undefined {
   const builtin = plugin !== undefined && Object.hasOwn(builtins, plugin) ? builtins[plugin] : undefined
@@ -137,7 +137,7 @@ export function stampOf(path: string): Stamp {
 }
 
 /**
- * Returns the stamp in a file's notes. `scripts/workshop.ts` writes two: the build's ID with owner "GNU", and the
+ * Returns the stamp in a file's notes. `scripts/workshop.ts` writes two notes: the build's ID with owner "GNU", and the
  * plugin's name with owner "CNI". Both are padded with zeros.
  */
 function stampIn(notes: Uint8Array): Stamp {

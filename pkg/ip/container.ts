@@ -32,19 +32,19 @@ export interface ContainerLink {
 }
 
 export interface BringUp {
-  /** Whether to wait until the kernel has found no other host with the IPv6 addresses. Otherwise detection is off. */
+  /** Whether the kernel checks that no other host has the IPv6 addresses, which `configureLink` then waits for. */
   detectDuplicates?: boolean
   /**
-   * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored when the result has IPv6
-   * addresses; otherwise the kernel's default stays.
+   * Whether to accept router advertisements, see `setAcceptRa`. If undefined, they are ignored if the result has IPv6
+   * addresses, and the kernel's default stays if it has none.
    */
   acceptRa?: boolean | undefined
 }
 
 /**
  * Adds the addresses of a result to a container's interface, brings it up, and adds the routes, like `ip addr add`, `ip
- * link set up`, `ip route append`. All requests are in one datagram, unless it must wait for duplicate address
- * detection. Deleting the interface undoes all of it. Throws the `CniError` of the first refusal.
+ * link set up`, `ip route append`. All requests are in one datagram, unless `detectDuplicates` requires a wait.
+ * Deleting the interface undoes all of it. Throws the `CniError` of the first refusal.
  */
 export function configureLink(
   { sandbox, inside, link }: ContainerLink,
@@ -84,7 +84,7 @@ export function configureLink(
  * Announces the addresses of a container's interface to its neighbors, like `arping -U` for IPv4 and an unsolicited
  * neighbor advertisement for IPv6. The kernel announces them when the interface comes up (`arp_notify`,
  * `ndisc_notify`), but a bridge port without carrier drops these frames. Call this function once the link is
- * operational. It sets the MAC to its present value, which makes the kernel announce again.
+ * operational. It sets the interface's MAC to the present value, which makes the kernel announce again.
  */
 export function announceAddresses(inside: NetlinkSocket, link: Link): void {
   unlessErrno(() => setLink(inside, link, { mac: link.mac }), "EOPNOTSUPP", "EBUSY")

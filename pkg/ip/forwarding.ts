@@ -13,8 +13,8 @@ import { mismatch } from "./check.ts"
 const FORWARDING = { [AF_INET]: "net/ipv4/ip_forward", [AF_INET6]: "net/ipv6/conf/all/forwarding" } as const
 
 /**
- * Makes the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. It is never undone,
- * because other programs rely on forwarding. Routes from router advertisements are kept. Throws `CniError`.
+ * Makes the thread's namespace forward packets of a family, like `sysctl -w net.ipv4.ip_forward=1`. Nothing disables
+ * forwarding later, because other programs rely on it. Routes from router advertisements are kept. Throws `CniError`.
  */
 export function enableForwarding(family: Family): void {
   setForwarding(family, (name, value) => {
@@ -63,8 +63,8 @@ export function isForwarding(family: Family): boolean {
 
 /**
  * Makes an interface of the host ignore router advertisements, which any container can send, like `sysctl -w
- * net.ipv6.conf.NAME.accept_ra=0`. Returns the former value, for `restoreAcceptRa`; undefined if nothing was changed. A
- * link without IPv6, for example with an MTU below 1280, lacks the setting.
+ * net.ipv6.conf.NAME.accept_ra=0`. Returns the former value, for `restoreAcceptRa`. Returns undefined if nothing was
+ * changed, for example because a link with an MTU below 1280 has no IPv6.
  */
 export function refuseRouterAdvertisements(name: string): string | undefined {
   return tryReplaceSysctl(acceptRa(name), "0")

@@ -63,7 +63,7 @@ export function planRoutes(result: Pick<Result, "ips" | "routes">, link: Pick<Li
   return specs
 }
 
-/** Returns a route's implied gateway; undefined if its scope is link. "0.0.0.0" or "::" means no gateway. */
+/** Returns the gateway of a route without `gw`: the first of its family, or undefined if its scope is link. */
 function impliedGateway(route: Route, gateways: Uint8Array[], family: Family): Uint8Array | undefined {
   if (route.gw !== undefined || (route.scope ?? 0) >= RouteScope.Link) return undefined
   return gateways.find((gateway) => familyOf(gateway) === family)
@@ -77,7 +77,7 @@ function specOf(route: Route, dst: Uint8Array, prefix: number): RouteSpec {
 
 /**
  * Returns the scope of a route. Results before version 0.3.0 have no scopes; there only the gateway "0.0.0.0" indicates
- * a destination on the link. The kernel accepts a gateway only if a route of scope link leads to it.
+ * a destination on the link. Such a route needs scope link, or the kernel refuses gateways that it leads to.
  */
 function scopeOf({ scope, gw }: Route): number | undefined {
   return scope ?? (gw !== undefined && gatewayOf(gw) === undefined ? RouteScope.Link : undefined)

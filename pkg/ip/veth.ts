@@ -3,7 +3,7 @@ import { addVeth, findLink, type Ifindex, type NetlinkSocket } from "../netlink/
 import type { Netns } from "../netns/mod.ts"
 import { CniError, Code } from "../types/mod.ts"
 
-/** Two random names collide once in 2^32 times. This many collisions in a row have another cause. */
+/** The number of names to try. So many collisions have another cause: two random names collide once in 2^32 times. */
 const NAME_ATTEMPTS = 10
 
 /**

@@ -15,9 +15,9 @@ import {
 import { AF_INET6, CniError, Code, formatIp } from "../types/mod.ts"
 
 /**
- * Waits until a condition on the links or addresses of a namespace holds. Calls `holds` at once, and after every event
- * from the kernel for which `concerns` is true or that was lost. `events` must have been subscribed before, so that no
- * change is missed. Returns false after `deadlineMs` milliseconds.
+ * Waits until a condition on the links or addresses of a namespace holds. Calls `holds` at once, after every event for
+ * which `concerns` is true, and whenever the kernel has dropped events. `events` must have been subscribed before, so
+ * that no change is missed. Returns false after `deadlineMs` milliseconds.
  */
 export function waitUntil(
   events: RouteSocket,
@@ -48,7 +48,7 @@ const CARRIER_DEADLINE_MS = 2550
 
 /**
  * Waits until a link of the thread's namespace passes traffic, and returns it in its new state. Makes no request if the
- * link already passes traffic. Throws `CniError` with code 11, because a later attempt may succeed.
+ * link already passes traffic. At the deadline throws `CniError` with code 11, because a later attempt may succeed.
  */
 export function waitOperational(route: NetlinkSocket, link: Link): Link {
   if (isOperational(link)) return link

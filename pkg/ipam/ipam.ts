@@ -27,8 +27,8 @@ export interface IpamCaller {
 
 /**
  * Runs ADD of the IPAM plugin and returns its result, which has at least one address. Throws the plugin's error, code 7
- * without a configured IPAM plugin, and code 999 for a result without addresses. Runs the plugin's DEL before it
- * throws, so that nothing stays reserved.
+ * without a configured IPAM plugin, and code 999 for a result without addresses. If ADD fails or returns no address,
+ * runs the plugin's DEL before it throws, so that nothing stays reserved.
  */
 function addIpam({ network, delegate, log }: IpamCaller): Result {
   const type = network.ipam?.type
@@ -47,7 +47,10 @@ function addIpam({ network, delegate, log }: IpamCaller): Result {
   })
 }
 
-/** Returns a function that calls one verb of the IPAM plugin, if there is one. It throws the plugin's error. */
+/**
+ * Returns a function that calls one verb of the IPAM plugin, if one is configured. The function throws the plugin's
+ * error.
+ */
 function callOf(verb: "check" | "del" | "status" | "gc") {
   return ({ network: { ipam }, delegate }: IpamCaller): void => {
     if (ipam?.type) delegate[verb](ipam.type)
@@ -70,9 +73,9 @@ export const ipam = {
 } as const
 
 /**
- * Returns the addresses that the IPAM plugin can lease, from the keys of host-local and static. A container gets one
- * address of each set. For STATUS, which cannot lease addresses. For host-local, returns the network's address, because
- * the container's is unknown. Returns an empty list for other plugins, and for an unreadable configuration.
+ * Returns, for STATUS, the addresses that the IPAM plugin can lease: one list for each address that a container gets.
+ * Reads the keys of static, and of host-local, for which it returns the networks' addresses, because the container's
+ * are unknown. Returns an empty list for other plugins, and for an unreadable configuration.
  */
 export function expectedIps(configuration: JsonObject): IpConfig[][] {
   const ipam = objectAt(configuration, "ipam")

@@ -9,7 +9,9 @@ import { type Content, type Removal, type Rule, type TableName, targetOf } from 
 import { changeTable, readTable } from "./run.ts"
 import { removalChanges } from "./save-restore.ts"
 
-/** The files that list the tables of iptables-legacy in the thread's namespace. Only used tables exist. */
+/**
+ * The files that list the tables of iptables-legacy in the thread's namespace. They list only tables that were used.
+ */
 type Lists = Readonly<Record<Family, string>>
 const LISTS: Lists = {
   [AF_INET]: "/proc/thread-self/net/ip_tables_names",
@@ -23,9 +25,9 @@ export interface Found extends Content {
 }
 
 /**
- * Searches nf_tables directly, and legacy tables by their program if the thread's namespace has any. Returns the places
- * in which chains were found. Usually there are none; then the search takes two requests per chain and reads two small
- * files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
+ * Searches nf_tables directly, and legacy tables by their program if the thread's namespace has any. Returns the
+ * backends in which chains were found. Usually no chains exist, and the search then takes two requests per chain and
+ * reads two small files. `socket` is undefined on a kernel without nf_tables. Throws `NetlinkError` and `CniError`.
  */
 export function findEverywhere(socket: NetlinkSocket | undefined, table: TableName, search: Search): Found[] {
   return FAMILIES.flatMap((family): Found[] => {
@@ -79,7 +81,7 @@ export function narrow({ chains, rules }: Content, search: Search): Content {
 
 /**
  * Reports whether iptables may have rules in this table of the thread's namespace: in nf_tables, whose tables `filter`
- * knows, or in a legacy table. False on most hosts without kube-proxy; nothing can then be found or removed.
+ * knows, or in a legacy table. If not, as on most hosts without kube-proxy, nothing can be found or removed.
  */
 export function isTableInUse(
   filter: { hasTable(name: string): boolean } | undefined,

@@ -34,7 +34,7 @@ const BASES: Readonly<Record<string, Chain["base"]>> = {
   "filter FORWARD": { type: "filter", hook: "forward", priority: 0, policy: "accept" },
 }
 
-/** Returns a table of `iptables-nft`, as `iptables-save` prints it. Returns empty lists if it does not exist. */
+/** Returns a table of `iptables-nft`, as `iptables-save` prints it. Returns empty lists if the table does not exist. */
 export function readKernelTable(socket: NetlinkSocket, family: Family, name: TableName): Content<KernelRule> {
   const table = { family: tableFamily[family], name }
   const rules = listRules(socket, { table })

@@ -40,8 +40,8 @@ export function findPrograms(
 }
 
 /**
- * Reports whether the administrator's `iptables` is known to use legacy tables, which other programs on the node, such
- * as docker, then use too. False if it is not installed.
+ * Reports whether the administrator's `iptables` is known to use legacy tables. If so, other programs on the node, such
+ * as docker, use them too. Returns false if `iptables` is not installed.
  */
 export function isLegacyDefault(family: Family, directories: readonly string[] = DIRECTORIES): boolean {
   const programs = findPrograms(family, "default", directories)

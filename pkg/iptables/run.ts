@@ -18,7 +18,7 @@ const ATTEMPTS = 10
 
 type Limits = Pick<Required<Spawn>, "timeoutMs" | "outputLimit">
 
-/** Returns a table like `iptables-save -t nat`. Throws `CniError`, with code 11 if the program does not end. */
+/** Returns a table, like `iptables-save -t nat`. Throws `CniError`, with code 11 if the program does not end. */
 export function readTable(programs: Programs, table: TableName, limits = LIMITS): Content {
   const { exitCode, stdout, stderr } = run(programs.save, ["-t", table], undefined, limits)
   if (exitCode !== 0) throw refusal(`Cannot read table ${table} by ${programs.save}`, { table, stderr })

@@ -59,7 +59,7 @@ export class Child implements Disposable {
     engine.wait4(this.pid, this.#status, 0)
   }
 
-  /** Kills the process, with `ownSession` its whole session. The ID of a reaped process may already be another's. */
+  /** Kills the process, or with `ownSession` its session. Spares an ended process, whose ID another one may have. */
   kill(): void {
     if (this.hasEnded && !this.#ownSession) return
     engine.kill(this.#ownSession ? -this.pid : this.pid, SIGKILL)

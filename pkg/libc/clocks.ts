@@ -18,8 +18,8 @@ export function bootMs(): number {
 
 /**
  * Returns the thread's share of the processor, above 0 and up to 1: the time it ran, divided by the time it ran or
- * waited to run, from `/proc/thread-self/schedstat`. Waits for the quota of its cgroup count. Returns 1 if the kernel
- * does not report the times (CONFIG_SCHED_INFO) or `/proc` is missing.
+ * waited to run, from `/proc/thread-self/schedstat`. A wait for the quota of its cgroup counts as waiting. Returns 1 if
+ * the kernel does not report the times (CONFIG_SCHED_INFO) or `/proc` is missing.
  */
 export function processorShare(): number {
   try {
@@ -49,7 +49,7 @@ export class BootTimer extends FileDescriptor {
     super(check("timerfd_create", "CLOCK_BOOTTIME", () => engine.timerfd_create(CLOCK_BOOTTIME, flags)) as Fd)
   }
 
-  /** Sets the time from which the descriptor is readable; never with undefined. Throws `SyscallError`. */
+  /** Sets the time at which the descriptor becomes readable. If undefined, it never does. Throws `SyscallError`. */
   set(at: number | undefined): void {
     if (at === this.#at && (at === undefined || at > bootMs())) return
     const ns = at === undefined ? 0n : BigInt(Math.max(1, Math.ceil(at))) * NS_PER_MS // 0 disarms the timer

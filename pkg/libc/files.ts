@@ -43,7 +43,7 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
   return length < limit ? decodeUtf8(bytes.subarray(0, length)) : undefined
 }
 
-/** Reads a descriptor to its end. Of a longer file, reads and returns `limit` + 1 bytes. */
+/** Reads a descriptor to its end. If there are more than `limit` bytes, reads and returns `limit` + 1 bytes. */
 export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {

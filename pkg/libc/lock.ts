@@ -18,7 +18,7 @@ export function tryLock(fd: Fd): boolean {
   return tryFlock(fd, LOCK_EX)
 }
 
-/** Takes flock(2)'s shared lock on an open file until it is closed. Returns false if another has the exclusive one. */
+/** Takes flock(2)'s shared lock on an open file until it is closed. Returns false if the exclusive lock is taken. */
 export function tryLockShared(fd: Fd): boolean {
   return tryFlock(fd, LOCK_SH)
 }

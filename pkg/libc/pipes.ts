@@ -62,7 +62,7 @@ export class Input {
   }
 }
 
-/** One output stream of a program. It is kept up to a limit, or passed on. */
+/** One output stream of a program, whose bytes are kept up to a limit, or passed on as they arrive. */
 export class Output {
   readonly #pipe: FileDescriptor
   readonly #limit: number
