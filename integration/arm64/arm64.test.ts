@@ -16,7 +16,7 @@ import {
   TemporaryDirectory,
 } from "../lab/mod.ts"
 
-/** The output and files of a plugin call. `at` replaces the directory of its store. */
+/** The output and files of a plugin call, in which `at` replaces the directory of the store. */
 interface Seen {
   readonly stdout: string
   readonly stderr: string
@@ -36,7 +36,7 @@ test("the calls of host/seccomp.json for this machine are calls of its kernel", 
   await mustRun([(await muslOf(targets.arm64)).compiler, "-fsyntax-only", directory.join("calls.c")])
 })
 
-/** The plugins of a directory with their own store. QEMU or this machine executes them. */
+/** The plugins of a directory, which QEMU or this machine executes, with their own store. */
 class Machine implements AsyncDisposable {
   readonly #bin: string
   readonly #emulator: readonly string[]
@@ -66,7 +66,7 @@ class Machine implements AsyncDisposable {
   }
 
   /**
-   * Returns all files with their content. For the index it returns only the names, because its content depends on
+   * Returns all files with their content. Of index files it returns only the names, because their content depends on
    * chance and time.
    */
   async #files(): Promise<Record<string, string>> {

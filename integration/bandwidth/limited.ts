@@ -96,7 +96,7 @@ export class Limited implements AsyncDisposable {
     this.bandwidth = bandwidth
   }
 
-  /** Creates a host and connects a container. `keys` are those of the bandwidth plugin. */
+  /** Creates a host and connects a container. `keys` are keys of the bandwidth plugin. */
   static async create(keys: object = {}, connection: Connection = {}): Promise<Limited> {
     const { maker: type = "bridge", ifName = "eth0", cniVersion = newest } = connection
     const host = connection.host ?? (await HostNamespace.create())

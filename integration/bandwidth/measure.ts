@@ -54,9 +54,9 @@ function rateOf(arrivals: readonly [atMs: number, bytes: number][], skip: number
 const ATTEMPTS = 5
 
 /**
- * Repeats a transfer until its rate is within 10 % of the limit. Throws if none is, because a wrong limit is wrong each
- * time. A delayed sender makes a transfer slower. A receiver that starts late gets the queued bytes at once, which
- * makes it seem faster.
+ * Repeats a transfer until its rate is within 10 % of the limit, at most five times. A correct limit fails only by
+ * chance: a delayed sender makes a transfer slower, and a receiver that starts late makes a transfer seem faster,
+ * because it gets the queued bytes at once. A wrong limit fails each time.
  */
 export async function expectRate(bitsPerSecond: number, what: Transfer): Promise<void> {
   const measured: number[] = []

@@ -1,6 +1,7 @@
 /**
- * One end of a TCP transfer. `transfer.ts sink BYTES` listens and prints its port. After so many bytes it prints their
- * arrival times as JSON. `transfer.ts source ADDRESS PORT` sends until the other end closes the connection.
+ * One end of a TCP transfer. `transfer.ts sink BYTES` listens and prints its port. When that many bytes have arrived,
+ * it prints their arrival times as JSON. `transfer.ts source ADDRESS PORT` sends until the other end closes the
+ * connection.
  */
 import { connect, createServer, type Socket } from "node:net"
 

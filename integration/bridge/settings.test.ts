@@ -15,7 +15,7 @@ import {
 
 const { ipam: _none, ...bare } = bridgeNetwork()
 
-/** Bridges of different origin. One port has a low MAC address, which a bridge without a fixed address takes. */
+/** Bridges of different origin. A port has a low MAC address, which the bridge adopts unless its own is fixed. */
 const origins: [string, object, (host: HostNamespace, neighbour: ContainerNamespace) => Promise<unknown>][] = [
   [
     "that an operator has made",

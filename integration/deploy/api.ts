@@ -27,7 +27,7 @@ export class NodeApi implements AsyncDisposable {
     this.#directory = directory
   }
 
-  /** Starts the server with these Node objects. It accepts the token "the token". */
+  /** Starts a server that serves `nodes` and accepts the token "the token". */
   static async start(where: Namespace, nodes: readonly object[]): Promise<NodeApi> {
     const directory = await TemporaryDirectory.create("cni-api")
     const [cert, key, objects] = ["cert.pem", "key.pem", "nodes.json"].map((name) => directory.join(name)) as [

@@ -19,8 +19,8 @@ import { type ContainerSpec, entrypoint, type PodSpec, protectedPaths, readConfl
 const capabilities = { DAC_OVERRIDE: 1, FOWNER: 3, NET_ADMIN: 12, NET_RAW: 13, SYS_ADMIN: 21, SETFCAP: 31 }
 
 /**
- * Matches paths of the host that are not replaced by directories of the test, because they belong to the kernel or
- * runtimes share them with it.
+ * Matches paths of the host that the test does not replace by its own directories, because they belong to the kernel or
+ * are shared by runtimes and the kernel.
  */
 const sharedPaths = /^(\/proc|\/run\/netns$)/
 
@@ -55,9 +55,9 @@ exec "$@"
 `
 
 /**
- * A node on which nothing was ever installed. It runs containers of the DaemonSet as their manifest says: the command
- * line, capabilities, mounts, a read-only root, and kubelet's masks of /proc and /sys. The host's directories in the
- * manifest are below an empty directory.
+ * A node on which nothing was ever installed. It runs containers of the DaemonSet with the manifest's command line,
+ * capabilities, mounts, read-only root, and kubelet's masks of /proc and /sys. The host's directories in the manifest
+ * are below an empty directory.
  */
 export class FreshNode implements AsyncDisposable {
   readonly host: HostNamespace
@@ -121,12 +121,12 @@ export class FreshNode implements AsyncDisposable {
     return this.host.tryExec(this.at("/opt/cni/bin/cni"), [...words, ...places], { env: { ...programEnv, ...env } })
   }
 
-  /** Runs a container to its end. With `args` it replaces the container's arguments, like `kubectl exec`. */
+  /** Runs a container until it ends. If given, `args` replace the container's arguments, like `kubectl exec`. */
   async run(name: string, args?: readonly string[]): Promise<Output> {
     return await runProgram(...(await this.#prepare(name, {}, args)))
   }
 
-  /** Starts a container. It ends with the node. `logOf` returns its output. */
+  /** Starts a container, which ends with the node. `logOf` returns its output. */
   async start(name: string, env: Readonly<Record<string, string>> = {}): Promise<Bun.Subprocess> {
     const [command, options] = await this.#prepare(name, env)
     const log = Bun.file(this.#directory.join(`${name}.log`))

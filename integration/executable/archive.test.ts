@@ -124,8 +124,8 @@ test("two archives are the same bytes, made anywhere, by any user's settings [S1
 })
 
 /**
- * Creates a root directory like Alpine's. It contains only busybox, built with musl, and the plugins, which its tar
- * unpacked.
+ * Creates a root directory like Alpine's. It contains only busybox, built with musl, and the plugins, unpacked by
+ * busybox's tar.
  */
 async function makeAlpine(at: string): Promise<void> {
   for (const name of ["bin", "opt/cni/bin", "proc", "sys", "run/netns", "var/lib/cni"])

@@ -6,8 +6,8 @@ import { CProgram } from "../lab/mod.ts"
 export const allowedCalls: readonly string[] = [...calls.amd64, ...Object.keys(reserve)].sort()
 
 /**
- * Builds `launcher.c`, which runs programs under limits. Its seccomp filter allows the system calls of
- * `host/seccomp.json`, or only `allowed`.
+ * Builds `launcher.c`, which runs programs under limits. The seccomp filter of the launcher permits only the system
+ * calls in `allowed`, by default those of `host/seccomp.json`.
  */
 export function buildLauncher(allowed: readonly string[] = allowedCalls): Promise<CProgram> {
   return CProgram.build(join(import.meta.dir, "launcher.c"), [
@@ -17,6 +17,7 @@ export function buildLauncher(allowed: readonly string[] = allowedCalls): Promis
 }
 
 /**
- * The time limit of a test that builds executables, in milliseconds. The engine is compiled once for each set of flags.
+ * The time limit in milliseconds of a test that builds executables, because it compiles the engine for each set of
+ * flags.
  */
 export const buildingMs = 1_800_000

@@ -17,13 +17,13 @@ import {
 import { buildingMs } from "./launcher.ts"
 
 /**
- * The number of allocations that fail, one for each call, spread evenly. In `npm run test:faults` each allocation fails
- * once.
+ * The number of allocations that fail, spread evenly, one for each call. In `npm run test:faults` every allocation
+ * fails once.
  */
 const points = extent(60, 100_000)
 /**
- * The number of last allocations of a call, during which it writes the output and closes all descriptors. Of these,
- * every third one fails in `npm test`, and each one in the long form.
+ * The number of last allocations of a call, in which the plugin writes the output and closes all descriptors. Of these
+ * allocations every third one fails in `npm test`, and each one in the long form.
  */
 const [lastOnes, stepOfLast] = [150, extent(3, 1)]
 /** The number of calls between two comparisons of the host. */

@@ -93,7 +93,7 @@ class Root implements AsyncDisposable {
     )
   }
 
-  /** Runs the tool from its unpacked file. Throws if it fails. */
+  /** Runs the unpacked tool and returns its output. Throws if the tool fails. */
   async cni(...words: string[]): Promise<string> {
     const { stdout, stderr, exitCode } = await this.run("/srv/cni", ...words)
     expect({ words, exitCode, stderr }).toEqual({ words, exitCode: 0, stderr: "" })

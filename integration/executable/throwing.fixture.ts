@@ -3,7 +3,7 @@
 import { definePlugin, runPlugin } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** Contains the bug: it uses a value that may be missing. */
+/** Has the bug: it uses a value that may be missing. */
 function lookInto(value: { inner?: { name: string } }): string {
   const found = value.inner as { name: string }
   return found.name

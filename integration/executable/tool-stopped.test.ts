@@ -10,8 +10,8 @@ const hung = "/run/cni/hung"
 
 let host: HostNamespace
 /**
- * A process that holds the descriptor of a FUSE mount, but does not serve it. System calls on files of the mount wait,
- * even after a fatal signal.
+ * A process that holds the descriptor of a FUSE mount, but does not serve it. System calls on the mount's files
+ * therefore wait, even after a fatal signal.
  */
 let server: ReturnType<typeof Bun.spawn>
 

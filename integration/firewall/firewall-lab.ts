@@ -21,7 +21,7 @@ export async function dropForwarded({ host }: FirewallLab): Promise<void> {
   for (const program of ["iptables", "ip6tables"]) await host.exec(program, ["-P", "FORWARD", "DROP"])
 }
 
-/** Waits until an address answers, because the first packets of a new interface or a busy machine may be lost. */
+/** Waits until an address answers, because a new interface or a busy machine may lose the first packets. */
 export async function expectAnswer(from: Namespace, address: string): Promise<void> {
   await waitFor(() => pingOnce(from, address), `${address} to answer ${from.name}`)
 }
@@ -132,7 +132,7 @@ export class FirewalledPod extends ConnectedPod {
     return `${network}/${this.namespace.name}/eth0`
   }
 
-  /** Returns the attachment of portmap for the same container. It maps port 8080 of the host to port 80. */
+  /** Returns the attachment of portmap for the same container, which maps port 8080 of the host to port 80. */
   portmap({ host }: FirewallLab): Attachment {
     const { cniVersion, name } = this.firewall.config
     const portMappings = [{ hostPort: 8080, containerPort: 80, protocol: "tcp" }]

@@ -21,7 +21,10 @@ async function labWithFirewalld(): Promise<FirewallLab> {
 
 const nothing = { "cni.dev/valid-attachments": [], prevResult: undefined }
 
-/** Runs each verb while firewalld fails. ADD and CHECK must report that; DEL and GC must succeed and log one line. */
+/**
+ * Runs each verb while firewalld fails. ADD and CHECK must report the failure; DEL and GC must succeed and log one
+ * line.
+ */
 async function callAll({
   fresh,
   present,

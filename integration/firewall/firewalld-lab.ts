@@ -24,7 +24,7 @@ const busConfiguration = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus 
 </busconfig>
 `
 
-/** Starts a bus on the host where programs expect the system bus. It ends with the host. */
+/** Starts a bus on the host where programs expect the system bus. The bus ends with the host. */
 export async function startBus(host: Host): Promise<void> {
   for (const directory of privateDirectories) {
     await mkdir(directory, { recursive: true }) // creates only an empty directory on the machine, as mount point
@@ -36,7 +36,9 @@ export async function startBus(host: Host): Promise<void> {
   await waitFor(() => host.exec("test", ["-S", busPath]), "the bus to listen")
 }
 
-/** Starts firewalld with Debian's zones on the host, and waits until it answers. It ends with the host. */
+/**
+ * Starts firewalld with Debian's zones on the host, and waits until firewalld answers. firewalld ends with the host.
+ */
 export async function startFirewalld(host: Host): Promise<void> {
   await startBus(host)
   await runFirewalld(host)

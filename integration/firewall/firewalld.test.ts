@@ -3,7 +3,7 @@ import { askEcho, EchoPeer, expectNoEcho, fail, outside, pingOnce, ruleBackends,
 import { expectAnswer, FirewallLab } from "./firewall-lab.ts"
 import { runFirewalld, sourcesIn, startBus, startFirewalld, stopFirewalld } from "./firewalld-lab.ts"
 
-/** Restarts firewalld. After a flush it cannot reload, because the table that it wants to delete is missing. */
+/** Restarts firewalld. After a flush firewalld cannot reload, because the table that it wants to delete is missing. */
 async function restartFirewalld(host: FirewallLab["host"]): Promise<void> {
   await stopFirewalld(host)
   await runFirewalld(host)

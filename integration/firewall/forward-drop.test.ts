@@ -15,7 +15,7 @@ import { dropForwarded, expectAnswer, FirewallLab, testEach } from "./firewall-l
 /** The kinds of iptables that may drop packets although our nf_tables table accepts them. */
 const droppers = ["nf_tables", "legacy"] as const
 
-/** The plugins under the same test: ours and Debian's Go plugin, 1.1.1. */
+/** The suites to which the same test applies: this suite and Debian's Go plugin, 1.1.1. */
 const suites = [
   ["this suite", {}, {}],
   ["the Go plugins", { backend: "iptables" }, { bin: "/usr/lib/cni/firewall" }],

@@ -1,6 +1,8 @@
 import { Attachment, type ContainerNamespace, HostNamespace, newest, type PluginCall } from "../lab/mod.ts"
 
-/** The path of the subnet file on test hosts. The machine may have a real file at the usual path. */
+/**
+ * The path of the subnet file on test hosts. It is not the usual path, because the machine may have a real file there.
+ */
 export const subnetFile = "/run/cni/subnet.env"
 
 /**

@@ -1,5 +1,6 @@
 /**
- * Tests forged records on links of a container. None of them makes the host take a link, or another container's device.
+ * Tests forged records on links of a container. A forged record must not make the host take a link, or another
+ * container's device.
  */
 import { expect, describe as group, test } from "bun:test"
 import {
@@ -320,10 +321,7 @@ test("what a container has put on its device does not stay on it, many links at 
   expect(await linkNames(pod)).toEqual(["lo", "alone"])
 })
 
-/**
- * Creates a container that has hidden its device in a namespace of its own. The device is one end of a veth pair of the
- * host.
- */
+/** Creates a container that has hidden its device, one end of a veth pair of the host, in a namespace of its own. */
 async function hide(net: DeviceHost) {
   await addSecond(net)
   await net.host.exec("ip", ["link", "add", "own0", "type", "veth", "peer", "name", "own1"])

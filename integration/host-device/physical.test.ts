@@ -41,7 +41,7 @@ async function run(
 
 /**
  * Configures the card with a different name than in the container, because the kernel would keep an equal name. Returns
- * its state.
+ * the card's state.
  */
 async function setUpCard(name: string): Promise<{ pciBusID: string; before: object }> {
   const links = await machine.json<{ ifname: string; address: string }[]>("ip", ["-j", "link"])

@@ -28,7 +28,7 @@ async function makePlace(): Promise<TemporaryDirectory> {
   return place
 }
 
-/** Starts every plugin. Each waits for its configuration, so its file is busy. */
+/** Starts every plugin. Each plugin waits for its configuration, so its file is busy. */
 function startAll(bin: string) {
   const env = { CNI_COMMAND: "ADD", CNI_CONTAINERID: "a", CNI_NETNS: "/none", CNI_IFNAME: "eth0", CNI_PATH: bin }
   const running = pluginNames.map((name) =>

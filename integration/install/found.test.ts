@@ -78,7 +78,7 @@ const network = JSON.stringify({ cniVersion: "1.1.0", name: "own", plugins: [{ t
 const packaged =
   "mkdir -p usr/bin usr/lib opt/cni/bin; cp --link srv/cni usr/bin; cp --link --recursive srv/bin usr/lib/cni"
 
-/** Runs a command in the root with these files. `prepare` is a script that changes the root first. */
+/** Runs a command in the root with `files`. `prepare` is a script that changes the root first. */
 async function inRoot(files: Record<string, string>, command: string, prepare = ""): Promise<Output> {
   await mustRun(["sh", "-ec", `cd ${root.path}; rm -rf etc opt usr var own; ${prepare}`])
   for (const [file, text] of Object.entries(files)) await Bun.write(root.join(file), text)

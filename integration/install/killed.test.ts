@@ -6,7 +6,9 @@ import { Suites } from "./suites.ts"
 
 /** The system calls with which an installer changes something visible. */
 const changes = ["rename", "unlink", "rmdir", "fsync", "linkat", "fchmodat", "mkdirat", "flock", "write", "openat"]
-/** The part of these calls for the long form: `CNI_FAULTS_SHARE=0.4` kills at the first four, `0.4-1` at the others. */
+/**
+ * The part of these calls that the long form tries. `CNI_FAULTS_SHARE=0.4` selects the first four, `0.4-1` the others.
+ */
 const [from, to] = Object.values(readShare()).map((share) => Math.round(share * changes.length))
 const kinds = isLong ? changes.slice(from, to) : changes
 

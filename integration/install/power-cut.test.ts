@@ -10,7 +10,7 @@ import { extent, HostNamespace, isLong, scaleTimeout, tellFigure } from "../lab/
 const place = "/run/cni"
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const changing = ["open", "write", "fsync", "linkat", "mkdirat", "fchmodat", "lsetxattr", "rename", "unlink", "rmdir"]
-/** The number of changes between two cuts in CI. The first cut differs for each action. */
+/** The number of changes between two cuts. `npm test` starts at a different change for each action. */
 const step = extent(4, 1)
 
 let host: HostNamespace
@@ -26,7 +26,9 @@ afterAll(async () => {
 
 const on = (mounted: string) => host.file(`${place}/${mounted}/bin`)
 
-/** Calls fsync(2) on another program's file. The journal then commits all file names, but not unsynced data. */
+/**
+ * Calls fsync(2) on another program's file. The journal then commits all file names, but not the data of other files.
+ */
 function syncAnother(): void {
   const file = openSync(host.file(`${place}/disk/other`), "w")
   writeSync(file, "another")

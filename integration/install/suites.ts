@@ -41,7 +41,7 @@ export class Suites implements AsyncDisposable {
     return [this.tool(suite), "install", "--bin-dir", this.bin, ...flags]
   }
 
-  /** Runs an installation. Throws if it fails. */
+  /** Runs an installation. Throws if the installation fails. */
   async install(suite: "A" | "B", ...flags: string[]): Promise<Output> {
     return await mustRun(this.command(suite, ...flags))
   }

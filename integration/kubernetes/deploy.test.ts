@@ -17,7 +17,7 @@ const places: Readonly<Record<string, string>> = {
   Pod: "pods",
 }
 
-/** Returns the API path at which an object is created. Unknown keys are errors. */
+/** Returns the API path at which an object is created. The API server refuses unknown keys. */
 function pathOf({ apiVersion, kind, metadata: { namespace } }: Manifest): string {
   const group = apiVersion.includes("/") ? `/apis/${apiVersion}` : `/api/${apiVersion}`
   return `${group}${namespace ? `/namespaces/${namespace}` : ""}/${places[kind]}?fieldValidation=Strict`

@@ -23,7 +23,10 @@ import {
 import { RealApiServer } from "./testing/api-server.ts"
 import { KubeProxy, makeNode, makeService, type ProxyMode } from "./testing/kube-proxy.ts"
 
-/** Whether only mode ipvs is tested. It needs kernel modules, so `services.ts` runs it in a virtual machine. */
+/**
+ * Whether only mode ipvs is tested. `services.ts` tests this mode in a virtual machine, because it needs kernel
+ * modules.
+ */
 const isIpvs = process.env.CNI_TEST_KUBE_PROXY === "ipvs"
 if (!isIpvs) console.log("not tested here: kube-proxy in mode ipvs, which npm run test:services runs")
 
@@ -45,7 +48,7 @@ afterAll(async () => {
   await services?.[Symbol.asyncDispose]()
 })
 
-/** Starts an API server. On an emulated machine it is the fake one, because the real one would be too slow. */
+/** Starts an API server. Mode ipvs uses the fake API server, because a real one is too slow on an emulated machine. */
 async function startApi(host: HostNamespace): Promise<ClusterApi> {
   if (!isIpvs) return await RealApiServer.start(host, "127.0.0.1")
   const fake = await FakeClusterApi.start(host, "127.0.0.1")
@@ -66,7 +69,7 @@ const orders = {
   "all rules flushed, restored before kube-proxy's": ["pod", "kube-proxy", "flush", "reconcile", "kube-proxy"],
 } as const
 
-/** Returns a row of the results: the container that got the packets in this order of events, in both families. */
+/** Returns a row of the results: the container that got the packets in `order`, in both families. */
 function rowOf(mode: ProxyMode, order: string, answers: Readonly<Record<string, string>>): Figure {
   const cells = [[hostAddresses.ip, hostAddresses.ip6], service.clusterIps].flatMap((addresses) =>
     askers.map((who) => [...new Set(addresses.map((address) => answers[`${who} to ${address}`]))].join(", ")),

@@ -3,7 +3,7 @@ import { Attachment, type ContainerNamespace, connect, HostNamespace, newest, ty
 /** A host that is connected to another machine, "lan", by its interface "up0", in 192.0.2.0/24 and 2001:db8:2::/64. */
 export class LanHost implements AsyncDisposable {
   readonly host: HostNamespace
-  /** The machine at the other end of "up0". Its interface is "port0". */
+  /** The machine at the other end of "up0", with interface "port0". */
   readonly lan: ContainerNamespace
 
   private constructor(host: HostNamespace, lan: ContainerNamespace) {

@@ -17,7 +17,7 @@ const changes = { mkdirat: 25, fchmodat: 20, fsync: 35, linkat: 17, rename: 40, 
 const all = Object.entries(changes).flatMap(([call, count]) =>
   Array.from({ length: count }, (_, at) => ({ call, at: at + 1 })),
 )
-/** The random choice of three calls for the quick form, two of which send netlink requests. It depends on the seed. */
+/** Three random calls for the quick form, two of which send netlink requests. The choice depends on the seed. */
 const chance = new Chance(seed)
 const [ofFiles, ofNetlink] = [all.filter(({ call }) => call !== "sendto"), all.filter(({ call }) => call === "sendto")]
 const { from, to } = readShare()

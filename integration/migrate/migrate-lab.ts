@@ -89,7 +89,7 @@ export class MigrateLab implements AsyncDisposable {
     }
   }
 
-  /** Runs `cni migrate` with these flags. If `under` is given, that command runs it. */
+  /** Runs `cni migrate` with `flags`. The command `under`, if not empty, runs `cni migrate`. */
   migrate(flags: readonly string[], under: readonly string[] = []): Promise<Output> {
     const { binDir, confDir } = this.node
     return this.node.cni(["migrate", ...flags, "--bin-dir", binDir, "--conf-dir", confDir], {}, under)
@@ -131,7 +131,10 @@ export class MigrateLab implements AsyncDisposable {
     if (exitCode !== 0) throw new Error(`${verb}: ${stdout}${stderr}`)
   }
 
-  /** Counts flows during `act`: from the first container to the other machine, from there to the second's port. */
+  /**
+   * Counts flows during `act`: from the first container to the other machine, and from that machine to the second
+   * container's port.
+   */
   async counting(
     meter: FlowMeter,
     [first, second]: readonly Published[],

@@ -49,7 +49,7 @@ interface Move {
   /** The families of the network, by default only IPv4. */
   readonly families?: readonly Family[]
   readonly prepare?: (host: HostNamespace) => Promise<unknown>
-  /** Whether the test runs only in `npm run test:faults`, because another one covers nearly the same. */
+  /** Whether the test runs only in `npm run test:faults`, because another test covers nearly the same. */
   readonly isInLongForm?: true
   /** Checks properties of running containers of either suite, before and after each switch. */
   readonly holds?: (lab: MigrateLab, pods: readonly Published[]) => Promise<void>

@@ -13,7 +13,10 @@ export const nodeReleases = ["20", "22", "24"] as const
 /** The releases of TypeScript that the package's types support, including the newest. */
 export const compilers = { "5.4": "5.4", "5.9": "5.9", newest: "latest" } as const
 
-/** The environment of a consumer's programs. npm needs a home directory and the machine's registry settings. */
+/**
+ * The environment of a consumer's programs. It includes this process's variables, because npm needs a home directory
+ * and the machine's registry settings.
+ */
 const env = Object.fromEntries(
   Object.entries({ ...process.env, ...programEnv, PATH: `${process.env.PATH}:${programEnv.PATH}` }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,
@@ -84,10 +87,12 @@ export type Engines = Readonly<Record<string, string>>
 
 export const engineNames = [...nodeReleases.map((release) => `Node ${release}`), "Bun"]
 
-/** The directory of the installed releases of Node, half a gigabyte. Concurrent test files and later runs share it. */
+/**
+ * The directory of the installed releases of Node, half a gigabyte, which concurrent test files and later runs share.
+ */
 const nodesDirectory = join(project, "dist/node-releases")
 
-/** Installs the releases of Node from npm's registry. Returns them and Bun. */
+/** Installs the releases of Node from npm's registry. Returns these engines and Bun. */
 export async function installEngines(): Promise<Engines> {
   const programOf = (release: string) => join(nodesDirectory, `node_modules/node${release}/bin/node`)
   await mkdir(nodesDirectory, { recursive: true })

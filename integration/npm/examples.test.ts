@@ -105,7 +105,7 @@ test.each(engineNames)("examples/runtime runs, publishes, restarts and removes c
   expect((await host.exec("nft", ["list", "ruleset"])).stdout).not.toContain("8080")
 })
 
-/** The moments of a run at which it is killed. A function reports from files and programs whether one has come. */
+/** The moments at which the test kills a run. `reached` reports whether the run has reached a moment. */
 const moments: readonly (readonly [what: string, reached: (example: Example) => Promise<boolean>])[] = [
   ["its record is there", (example) => has(example, "/run/libcni-runtime/web/container.json")],
   ["its namespace is there", (example) => has(example, "/run/libcni-runtime/web/netns")],

@@ -94,7 +94,7 @@ function commandOf(side: Side, command: string, container: string, netns: string
 
 const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", CNI_PATH: builtPlugins, CACHE_DIR: "/var/lib/cni" }
 
-/** Runs a command with one of the libraries on a host, and returns its output. Throws if it fails. */
+/** Runs a command with one of the libraries on a host, and returns the output. Throws if the command fails. */
 async function ask(host: HostNamespace, side: Side, command: string, container: string, netns = ""): Promise<unknown> {
   const [file = "", ...args] = commandOf(side, command, container, netns)
   const { stdout } = await host.exec(file, args, { env })

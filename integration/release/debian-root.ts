@@ -2,8 +2,8 @@ import { mkdir } from "node:fs/promises"
 import { mustRun, type Output, programEnv, runProgram, TemporaryDirectory } from "../lab/mod.ts"
 
 /**
- * Runs a script in a copy of this machine's Debian, which is deleted afterward. The copy has the same packages, but its
- * own processes, network and /run. `shared` is mounted at /mnt.
+ * Runs a script in a copy of this machine's Debian, and deletes the copy afterward. The copy has the same packages, but
+ * its own processes, network and /run. `shared` is mounted at /mnt.
  */
 export async function runInDebian(script: string, shared: string): Promise<Output> {
   await using scratch = await TemporaryDirectory.create("cni-debian")

@@ -52,8 +52,8 @@ rpmbuild -bb --quiet --define "_topdir /tmp/rpm" /tmp/system.spec
 rpm --install /tmp/rpm/RPMS/noarch/*.rpm`
 
 /**
- * A script that creates the root of a host: an overlay in memory above an unchanged directory. $1 is that directory, $2
- * an empty directory, and $3 is mounted at /mnt.
+ * A script that creates the root of a host: an overlay in memory above the unchanged directory $1. $2 is an empty
+ * directory, and $3 is mounted at /mnt.
  */
 const makeRoot = `
 mount -t tmpfs -o mode=755 cni-test "$2"
@@ -90,7 +90,9 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
     this.#init = init
   }
 
-  /** Creates a host with the files of `base`, which is "/" for those of this machine. `shared` is mounted at /mnt. */
+  /**
+   * Creates a host with the files of `base`. If `base` is "/", they are this machine's. `shared` is mounted at /mnt.
+   */
   static async create(base: string, shared: string): Promise<FreshRoot> {
     const host = await HostNamespace.create("fresh")
     const scratch = await TemporaryDirectory.create("cni-fresh")
@@ -118,14 +120,14 @@ export class FreshRoot extends Namespace implements AsyncDisposable {
 
   /**
    * Runs commands in bash in /root, like a user who pastes them and answers yes to every question. Stops at the first
-   * failure. Returns the output. `variables` are those that the page tells the user to set.
+   * failure. Returns the output. `variables` are environment variables that the page tells the user to set.
    */
   tryFollow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<Output> {
     const env = { ...programEnv, HOME: "/root", TERM: "dumb", ...variables }
     return runProgram(this.commandLine(["bash", "-ec", `cd /root\n${commands}`]), { env, input: "y\n" })
   }
 
-  /** Runs commands and returns their output. Throws their output if they fail. */
+  /** Runs commands and returns their output. If a command fails, throws the output. */
   async follow(commands: string, variables: Readonly<Record<string, string>> = {}): Promise<string> {
     const { exitCode, stdout, stderr } = await this.tryFollow(commands, variables)
     if (exitCode !== 0) throw new Error(`Exit code ${exitCode} of\n${commands}\n${stdout}\n${stderr}`)

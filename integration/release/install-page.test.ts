@@ -23,7 +23,7 @@ afterAll(() => release[Symbol.asyncDispose]())
 
 const archive = `cni-plugins-linux-amd64-v${version}.tgz`
 
-/** Downloads a file with the page's command. A directory replaces the URL of the release. */
+/** Downloads a file with the page's command, from a directory in place of the release's URL. */
 function fetchFile(host: FreshRoot, file: string): Promise<string> {
   return host.follow(page.commands("download"), { RELEASE: "file:///mnt", FILE: file })
 }

@@ -5,7 +5,7 @@ import type { FreshRoot } from "./fresh-root.ts"
 /** The names of the parallel sequences of namespaces. */
 const lanes = ["a", "b", "c"]
 
-/** The network of the namespaces. It has masquerading rules for each container. */
+/** The network of the namespaces. A test can add `ipMasq`, so that each container has masquerading rules. */
 const network = {
   cniVersion: "1.0.0", // Debian's Go plugins support it too
   name: "load",
@@ -15,7 +15,10 @@ const network = {
   ipam: { type: "host-local", ranges: [[{ subnet: "10.98.0.0/24" }]] },
 }
 
-/** Runs a plugin's ADD and DEL, like a runtime, until /run/stop exists. $1: the sequence, $2: the directory. */
+/**
+ * Runs a plugin's ADD and DEL in turn, like a runtime, until /run/stop exists. $1 is the name of the sequence, $2 the
+ * plugins' directory.
+ */
 const lane = `
 export CNI_PATH=$2 CNI_IFNAME=eth0 CNI_NETNS=/run/netns/load-$1
 ip netns add load-$1
@@ -32,7 +35,7 @@ ip netns delete load-$1
 touch /run/ended-$1`
 
 /**
- * A load on the plugins: three parallel sequences attach and detach namespaces while plugins are replaced.
+ * A load on the plugins. Three parallel sequences attach and detach namespaces while a test replaces the plugins.
  *
  * @example
  * const load = await Load.start(host, "/usr/lib/cni", { ipMasq: true })
@@ -47,7 +50,7 @@ export class Load {
     this.#host = host
   }
 
-  /** Starts with the plugins of a directory. `keys` are added to the network's configuration. */
+  /** Starts a load with the plugins of a directory. `keys` are added to the network's configuration. */
   static async start(host: FreshRoot, binDir: string, keys: object = {}): Promise<Load> {
     await Bun.write(host.file("/run/load.json"), JSON.stringify({ ...network, ...keys }))
     await Bun.write(host.file("/run/lane"), lane)

@@ -2,9 +2,9 @@ import { join } from "node:path"
 import { root } from "../../scripts/engine.ts"
 
 /**
- * The commands in a section of a page. They are in code blocks that begin with "```sh NAME" or "```sh". A block without
- * a name gets the headline above it as its name. At the end a test checks that it has used all blocks, and so notices
- * new or renamed ones.
+ * The commands in a section of a page, in code blocks that begin with "```sh NAME" or "```sh". A block without a name
+ * gets the headline above it as its name. A test finally checks that it has used all blocks, so that new and renamed
+ * blocks make it fail.
  *
  * @example
  * const page = await Page.read("docs/install.md", "Install")

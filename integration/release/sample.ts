@@ -18,7 +18,7 @@ export const age = 1_700_000_000
 
 export const laterVersion = "99.0.0"
 
-/** The plugins in the packages, in alphabetical order. They are few, so that packages are built quickly. */
+/** The plugins in the packages, in alphabetical order. There are only a few, so that packages are built quickly. */
 export const samplePlugins = ["bridge", "dhcp", "host-local"]
 
 /** The name of an image for arm64 only, beside the files of an upgrade. */
@@ -42,8 +42,8 @@ async function makeRelease(directory: string, files: readonly StagedFile[]): Pro
 }
 
 /**
- * Adds the amd64 files of a later version to the directory of a release. Each executable ends with its version, after
- * the loaded part. Also adds an arm64 image and the checksums of all files.
+ * Adds the amd64 files of a later version to the directory of a release. To differ, each executable has its version
+ * appended after the loaded part. Also adds an arm64 image and the checksums of all files.
  */
 async function makeLater(directory: string, files: readonly StagedFile[]): Promise<void> {
   await using scratch = await TemporaryDirectory.create("cni-later", directory)
@@ -58,14 +58,14 @@ async function makeLater(directory: string, files: readonly StagedFile[]): Promi
   await Bun.write(join(directory, sumsName), sumsOf(directory, names.sort()))
 }
 
-/** Returns a file as if from another build: an executable ends with the mark, after the loaded part. */
+/** Returns a file as if from another build: the mark is appended to an executable, after the loaded part. */
 export function markedWith(mark: string, file: StagedFile): StagedFile {
   return file.kind === "plugin" || file.kind === "tool"
     ? { ...file, bytes: Buffer.concat([file.bytes, Buffer.from(mark)]) }
     : file
 }
 
-/** Creates `release` and `upgrade` in a directory: a release, and the same one with files of a later version. */
+/** Creates two directories: `release`, and `upgrade` with the same release and files of a later version. */
 export async function makeBoth(directory: string): Promise<void> {
   const files = await stageFiles(targets.amd64)
   await mkdir(join(directory, "release"), { recursive: true })
@@ -74,7 +74,7 @@ export async function makeBoth(directory: string): Promise<void> {
   await makeLater(join(directory, "upgrade"), files)
 }
 
-/** A directory created by `makeBoth`. No test changes it. */
+/** A directory created by `makeBoth`, which tests must not change. */
 export interface Made extends AsyncDisposable {
   readonly path: string
 }

@@ -3,7 +3,7 @@ import type { ValidateFunction } from "ajv"
 import Ajv from "ajv/dist/2020.js"
 import { cached, run } from "../../scripts/engine.ts"
 
-/** A Python package whose JSON Schemas come from Kubernetes' OpenAPI definitions. Its program is not used. */
+/** A Python package with JSON Schemas from Kubernetes' OpenAPI definitions. Its program is not used. */
 const published = "kubernetes-validate==1.37.0"
 
 /** Returns the directory with the schemas of a version that refuse unknown keys. */

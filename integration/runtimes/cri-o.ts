@@ -44,7 +44,7 @@ enable_nri = false
 
 /** CRI-O on its own host, with one network that uses the plugins under test. */
 export class CriO extends PodRuntime {
-  /** The bridge's address. CRI-O maps ports itself, and does not map those of 127.0.0.1. */
+  /** The bridge's address. CRI-O maps ports itself, but not those of 127.0.0.1. */
   override readonly publishedAt = "10.85.0.1"
 
   static async create(network: object | undefined = containerdNetwork): Promise<CriO> {

@@ -10,7 +10,7 @@ import { confDir, runtimeEnv } from "../interop/runtime-host.ts"
 import { builtPlugins, expectUnchanged, isAllocationTrace, startDaemon, waitFor } from "../lab/mod.ts"
 
 const manifests = "/run/manifests"
-/** The default of `--root-dir`. Even with another directory, kubelet keeps some state here. */
+/** kubelet's default of `--root-dir`. kubelet keeps some state here even if the option names another directory. */
 const rootDir = "/var/lib/kubelet"
 /** The port at which kubelet lists its pods without authentication. */
 const port = 10255
@@ -41,7 +41,7 @@ interface Pod {
   readonly status: { readonly phase: string; readonly podIP?: string }
 }
 
-/** kubelet on the host of containerd. It ends with the host. */
+/** kubelet on the host of containerd, with which it ends. */
 class Kubelet {
   readonly #containerd: Containerd
 

@@ -11,7 +11,7 @@ async function render(directory: string): Promise<Manifest[]> {
   return [Bun.YAML.parse(stdout) as Manifest | Manifest[]].flat()
 }
 
-/** Returns the objects by kind and name. The name of a generated ConfigMap is without its hash. */
+/** Returns the objects by kind and name, without the hash in the name of a generated ConfigMap. */
 function byName(objects: readonly Manifest[]): Record<string, Manifest> {
   const text = JSON.stringify(objects).replaceAll(/"network-[0-9a-z]{10}"/g, '"network"')
   return Object.fromEntries((JSON.parse(text) as Manifest[]).map((one) => [`${one.kind} ${one.metadata.name}`, one]))

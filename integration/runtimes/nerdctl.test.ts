@@ -6,7 +6,7 @@ import { expectAnswersThroughFlushes } from "../interop/flushes.ts"
 import { runtimeEnv } from "../interop/runtime-host.ts"
 import { type Change, expectUnchanged, isAllocationTrace } from "../lab/mod.ts"
 
-/** Returns a function that runs nerdctl on a host with containerd, with its state in memory. */
+/** Returns a function that runs nerdctl on a host with containerd. nerdctl keeps its state in memory. */
 function nerdctlOn({ host }: Containerd) {
   return async (...args: string[]) => {
     const places = ["--data-root", "/run/nerdctl", "--snapshotter", "native", "--cgroup-manager", "cgroupfs"]

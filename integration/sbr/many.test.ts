@@ -9,7 +9,10 @@ import {
 } from "../lab/mod.ts"
 import { routesOf, rulesOf, twoNetworks } from "./sbr-lab.ts"
 
-/** The limit for the CPU time of each verb in milliseconds. Other processes affect the wall time. */
+/**
+ * The limit for the CPU time of each verb in milliseconds. The test does not limit the wall time, which other processes
+ * affect.
+ */
 const BOUND_MS = 2000
 
 const low = (at: number) => `${at >> 8}.${at & 255}`

@@ -76,7 +76,7 @@ testWith(
   },
 )
 
-/** Loads a policy into the kernel, where it stays until shutdown. Enforces it until disposal. */
+/** Loads a policy into the kernel, where it stays until shutdown, and enforces the policy until disposal. */
 async function enforcePolicy(): Promise<AsyncDisposable> {
   await using directory = await TemporaryDirectory.create()
   const policy = directory.join("policy")

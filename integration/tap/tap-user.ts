@@ -7,7 +7,9 @@ export const IFF_TAP = 0x2
 export const IFF_NO_PI = 0x1000
 export const IFF_MULTI_QUEUE = 0x100
 
-/** Compiles the program that attaches to taps, with a device like /dev/net/tun beside it, both open to every user. */
+/**
+ * Compiles the program that attaches to taps, and creates a copy of /dev/net/tun beside it. Every user may use both.
+ */
 export async function buildOpenTap(): Promise<CProgram> {
   const program = await CProgram.build(join(import.meta.dir, "open-tap.c"))
   await mustRun(["mknod", "-m", "666", deviceOf(program), "c", "10", "200"])
@@ -17,7 +19,7 @@ export async function buildOpenTap(): Promise<CProgram> {
 
 const deviceOf = ({ path }: CProgram) => join(dirname(path), "tun")
 
-/** The user that runs a program without privileges. If undefined, root runs it with all privileges. */
+/** The user that runs a program without privileges. Without a user, root runs the program with all privileges. */
 export interface User {
   readonly uid: number
   readonly gid: number
@@ -33,7 +35,7 @@ export class TapUser implements AsyncDisposable {
     this.#lines = linesOf(process.stdout)
   }
 
-  /** Attaches to a tap in a namespace. Throws an error with the errno if that fails. */
+  /** Attaches to a tap in a namespace. If that fails, throws an error with the errno. */
   static async attach(
     program: CProgram,
     where: Namespace,

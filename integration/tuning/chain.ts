@@ -43,7 +43,9 @@ export class TuningChain implements AsyncDisposable {
     this.tuning = tuning
   }
 
-  /** Creates a host with a container. `keys` are tuning's. `cniVersion`, 0.3.0 or later, is the whole chain's. */
+  /**
+   * Creates a host with a container. `keys` are keys of tuning. A `cniVersion` from 0.3.0 on also applies to bridge.
+   */
   static async create(keys: Record<string, unknown> = {}, call: Partial<PluginCall> = {}): Promise<TuningChain> {
     const host = await HostNamespace.create()
     try {
@@ -89,7 +91,7 @@ export class TuningChain implements AsyncDisposable {
   }
 }
 
-/** Writes the list of allowed sysctls on a host, whose /etc contains nothing else. The machine's is unchanged. */
+/** Writes the list of allowed sysctls on a host, whose /etc contains nothing else. The machine's list is unchanged. */
 export async function writeAllowList(host: HostNamespace, lines: readonly string[]): Promise<void> {
   if ((await host.tryExec("mountpoint", ["-q", "/etc"])).exitCode !== 0) {
     await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc"])

@@ -171,14 +171,19 @@ interface Injection {
   nth: number
 }
 
-/** Calls the plugin under strace(1). Returns undefined if it made fewer than `nth` such calls, and so succeeded. */
+/**
+ * Calls the plugin under strace(1). Returns undefined if the plugin made fewer than `nth` such calls, and so succeeded.
+ */
 async function inject({ verb, name, effect, nth }: Injection, chain: TuningChain): Promise<Output | undefined> {
   const expressions = [`trace=${name}`, `inject=${name}:${effect}:when=${nth}`]
   const { output, text } = await runTraced(chain.tuning, verb, expressions)
   return /INJECTED|killed by SIGKILL/.test(text) ? output : undefined
 }
 
-/** Creates a chain that changes every setting, and a function that throws unless all have their original values. */
+/**
+ * Creates a chain that changes every setting, and a function that throws unless all settings have their original
+ * values.
+ */
 async function untouchedChain() {
   const chain = await TuningChain.create(everything)
   await chain.host.exec("mkdir", ["/run/cni/tuning"])

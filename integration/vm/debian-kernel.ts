@@ -5,7 +5,7 @@ import { execa } from "execa"
 import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
 import type { KernelFiles } from "./kernel.ts"
 
-/** The cache of kernels between runs. It is outside the checkout, which contains only project files. */
+/** The cache of kernels between runs. It is outside the checkout, because that contains only project files. */
 const cache = "/var/cache/cni-plugins-vm"
 
 /**
@@ -31,7 +31,10 @@ async function packageName(): Promise<string> {
   return name
 }
 
-/** Downloads and unpacks a package. The directory exists only when it is complete. Deletes those of older kernels. */
+/**
+ * Downloads and unpacks a package. `directory` exists only when it is complete. Deletes the directories of older
+ * kernels.
+ */
 async function download(name: string, directory: string): Promise<void> {
   console.log(`Downloading ${name} to ${directory}`)
   await mkdir(cache, { recursive: true })

@@ -12,8 +12,8 @@ export interface Settings {
 }
 
 /**
- * Creates an initial RAM disk in the empty directory `scratch`, and returns its path. It contains busybox, `init.sh`,
- * its settings and its modules. It is not compressed, because an emulated machine decompresses slowly.
+ * Creates an initial RAM disk in the empty directory `scratch`, and returns its path. It contains busybox, `init.sh`
+ * with its settings, and `modules`. It is not compressed, because an emulated machine decompresses slowly.
  */
 export async function makeInitramfs(scratch: string, settings: Settings, modules: readonly string[]): Promise<string> {
   const root = join(scratch, "root")

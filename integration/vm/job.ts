@@ -1,7 +1,7 @@
 import { join } from "node:path"
 import type { Feature, LeftOut } from "../lab/mod.ts"
 
-/** The work of a machine: `bun test` runs in sequence. It is written to the reports directory before the start. */
+/** The work of a machine: `bun test` runs in sequence. The job is written to the reports directory before the start. */
 export interface Job {
   readonly runs: readonly Run[]
   readonly patience: number
@@ -14,11 +14,11 @@ export interface Run {
   readonly files: readonly string[]
   /** A pattern that selects tests by their title. */
   readonly pattern?: string
-  /** Whether the machine reboots before this run. Such runs are the last ones. */
+  /** Whether the machine reboots before this run. These runs come after all other runs. */
   readonly isAfterReboot?: boolean
 }
 
-/** The machine's results, written after all runs. If they are missing, the machine has died. */
+/** The machine's results, written after all runs. If the results are missing, the machine has died. */
 export interface Verdict {
   readonly features: readonly Feature[]
   readonly outcomes: readonly Outcome[]

@@ -15,13 +15,14 @@ export interface Judgement {
   readonly passed: readonly string[]
   /** The skipped tests that this kernel cannot run, as expected. */
   readonly leftOut: readonly LeftOut[]
-  /** The reasons why the machine failed, one sentence each. Empty if it succeeded. */
+  /** The reasons why the machine failed, one sentence each. The list is empty if the machine succeeded. */
   readonly failures: readonly string[]
 }
 
 /**
- * Evaluates the results of a machine. It fails if it died, a test failed or was skipped, no test passed, its kernel
- * differs from its description, or a test was skipped because of a feature that the kernel should have.
+ * Evaluates the results of a machine. The machine fails if it died, if a test failed or was skipped, if no test passed,
+ * or if its kernel differs from its description. A test that was left out is a failure only if the kernel should have
+ * the feature.
  */
 export function judge({ lacks }: Pick<Kernel, "lacks">, { runs }: Job, results: Results | undefined): Judgement {
   if (results === undefined) return { passed: [], leftOut: [], failures: ["the machine ended without a verdict"] }

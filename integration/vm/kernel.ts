@@ -3,11 +3,14 @@ import type { Feature } from "../lab/mod.ts"
 /** A kernel for tests, and how to start a machine with it. */
 export interface Kernel {
   readonly title: string
-  /** The features that this kernel may lack. Tests that need them are skipped. */
+  /** The features that this kernel may lack. The kernel skips tests that need one of them. */
   readonly lacks: readonly Feature[]
-  /** The features for which this kernel was added. It runs every test that needs one of them. */
+  /** The features for which this kernel was added. The kernel runs every test that needs one of them. */
   readonly shows: readonly Feature[]
-  /** The plugins whose tests (`PLUGIN: …`) run on this kernel; other machines run the rest. Undefined for all. */
+  /**
+   * The plugins whose tests (`PLUGIN: …`) run on this kernel, while other machines run the rest. Undefined for all
+   * plugins.
+   */
   readonly only?: readonly string[] | undefined
   /** Test files in `integration/` that run completely. */
   readonly files: readonly string[]
@@ -21,7 +24,7 @@ export interface Kernel {
   readonly share: "9p" | "hostfs"
   /** Modules that `init.sh` needs before it mounts the root file system. */
   readonly initModules: readonly string[]
-  /** Returns the kernel's files on this machine. Downloads missing ones. `scratch` is a directory of this run. */
+  /** Returns the kernel's files on this machine, and downloads missing files. `scratch` is a directory of this run. */
   find(scratch: string): Promise<KernelFiles>
   /** Returns the command that runs a machine until it powers off, with the console on stdin and stdout. */
   command(boot: Boot): string[]

@@ -10,9 +10,9 @@ import type { Kernel } from "./kernel.ts"
 const checkout = join(import.meta.dir, "../..")
 
 /**
- * Starts a machine on this machine's read-only root file system and gives it a job. Shows its console with the kernel's
- * title on each line, because machines may run in parallel. Reboots it with the same disk for runs after a reboot.
- * Returns its results, or undefined if it ended without results or exceeded its time limit.
+ * Starts a machine on this machine's read-only root file system and gives it a job. Prints the kernel's title before
+ * each line of the console, because machines may run in parallel. Reboots the machine with the same disk for runs after
+ * a reboot. Returns the results, or undefined if the machine ended without results or exceeded its time limit.
  */
 export async function runMachine(kernel: Kernel, job: Job): Promise<Results | undefined> {
   await using scratch = await TemporaryDirectory.create("cni-vm-disk")

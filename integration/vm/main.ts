@@ -24,7 +24,10 @@ const kernels = { qemu, uml, "qemu-without-ipv6": qemuWithoutIpv6, "uml-without-
 type KernelName = keyof typeof kernels
 const kernelNames = Object.keys(kernels) as KernelName[]
 
-/** The number of machines that run at the same time. Each uses a processor, and CI runs other tests then. */
+/**
+ * The number of machines that run at the same time. It is small because each machine uses a processor, and CI runs
+ * other tests meanwhile.
+ */
 const AT_ONCE = 2
 
 /** Returns the tests that this machine's kernel cannot run. Does not run tests to find them. */
@@ -54,8 +57,8 @@ function longEnv(): Record<string, string> {
 }
 
 /**
- * Runs machines in parallel. Returns the numbers of passed tests and of failures. With `faults`, runs the long form of
- * the fault tests whose names begin with this word.
+ * Runs machines in parallel. Returns the numbers of passed tests and of failures. If `faults` is given, runs the long
+ * form of the fault tests whose names begin with that word.
  */
 async function runMachines(
   names: readonly KernelName[],

@@ -38,9 +38,10 @@ export interface Plan<K> {
 }
 
 /**
- * Returns a job for each kernel: all of its own files, and from the other files the tests that need a feature which the
- * kernel `shows`. If the outer machine lacks a feature that no kernel shows, its tests run on the first kernel that has
- * it. A test that needs a feature which a kernel shows and one which it lacks runs on the first kernel that has both.
+ * Returns a job for each kernel: all its own files, and from other files the tests that need a feature which the kernel
+ * `shows`. If the outer machine lacks a feature that no kernel shows, the tests of that feature run on the first kernel
+ * that has it. If a test needs one feature that a kernel shows and one that this kernel lacks, it runs on the first
+ * kernel that has both.
  */
 export function planJobs<K extends Plannable>(
   kernels: readonly K[],

@@ -1,7 +1,7 @@
 import { debianKernel } from "./debian-kernel.ts"
 import type { Boot, Kernel } from "./kernel.ts"
 
-/** Debian's stock kernel under emulation. It has all features of a node, and tests take 20 times as long. */
+/** Debian's stock kernel under emulation. It has all features of a usual node, but tests take 20 times as long. */
 export const qemu: Kernel = {
   title: "Debian's stock kernel under QEMU",
   lacks: ["br_netfilter", "no_dummy", "no_ipv6", "no_nf_tables", "no_vrf"],

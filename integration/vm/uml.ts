@@ -35,7 +35,7 @@ export const uml: Kernel = {
   ],
 }
 
-/** The same kernel as if built without IPv6: the module of IPv6 cannot be loaded, nor modules that need it. */
+/** The same kernel as if built without IPv6: it cannot load the IPv6 module or modules that need IPv6. */
 export const umlWithoutIpv6: Kernel = {
   ...uml,
   title: "user-mode Linux without IPv6",

@@ -7,7 +7,7 @@ import {
   waitForLocalRoutes,
 } from "../lab/mod.ts"
 
-/** Returns a bridge network of both families, with default routes. Number 1 has 10.1.0.0/16 and fd00:1::/64. */
+/** Returns a bridge network of both families, with default routes. Network 1 has 10.1.0.0/16 and fd00:1::/64. */
 export function bridgeOf(number: number, keys: object = {}): Record<string, unknown> {
   const ranges = [[{ subnet: `10.${number}.0.0/16` }], [{ subnet: `fd00:${number}::/64` }]]
   const ipam = { type: "host-local", ranges, routes: [{ dst: `10.99.${number}.0/24` }] }
@@ -44,7 +44,7 @@ export class VrfHost implements AsyncDisposable {
     return new VrfHost(host, await host.addContainer())
   }
 
-  /** Attaches the container to the network with this number, and returns an attachment of vrf for the interface. */
+  /** Attaches the container to network `number`, and returns an attachment of vrf for the interface. */
   async attach(number: number, keys: object = {}, ifName = `eth${number}`): Promise<Chained> {
     const maker = new Attachment(this.host, this.pod, bridgeOf(number), { ifName })
     const prevResult = await maker.add()

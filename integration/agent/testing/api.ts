@@ -24,7 +24,7 @@ export interface ClusterApi extends AsyncDisposable {
   /** Makes every request fail until `up`. */
   down(): Promise<void>
   up(): Promise<void>
-  /** Deletes the history of changes. A watch that continues from an earlier version gets the answer 410. */
+  /** Deletes the history of changes. The API server then answers a watch from an earlier version with 410. */
   forget(): Promise<void>
 }
 
@@ -93,7 +93,7 @@ export class FakeClusterApi implements ClusterApi {
   }
 }
 
-/** Sends a request as administrator. Returns the body parsed as JSON, or as text. */
+/** Sends a request as administrator. Returns the body, parsed as JSON if possible. */
 export async function askBy(
   send: RequestsFrom["send"],
   url: string,

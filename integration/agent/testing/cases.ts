@@ -5,7 +5,7 @@ import type { ClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode, networkOf, type Pod, rangesOf } from "./cluster.ts"
 
 /**
- * Defines the tests of a cluster. `startApi` starts its API server. Each test continues from the state that the
+ * Defines the tests of a cluster whose API server `startApi` starts. Each test continues from the state that the
  * previous test left.
  */
 export function testCluster(startApi: (lan: HostNamespace, address: string) => Promise<ClusterApi>): void {

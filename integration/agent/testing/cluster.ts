@@ -22,7 +22,7 @@ const SERVER = "10.99.0.254"
 const ACCOUNT = "/run/cni/account"
 const NODES = "/api/v1/nodes"
 
-/** The network of the pods. The agent of a node serves one network. */
+/** The network of the pods, the only one that the agent of a node serves. */
 export const podsNetwork = networkOf("pods")
 export function networkOf(name: string) {
   return {
@@ -42,7 +42,7 @@ export interface Pod {
   readonly addresses: readonly string[]
 }
 
-/** Returns the ranges of the node with this number: 10.244.N.0/24 and the same for IPv6. */
+/** Returns the ranges of the node with number N: 10.244.N.0/24 and fd00:10:244:N::/64. */
 export const rangesOf = (number: number) => [`10.244.${number}.0/24`, `fd00:10:244:${number}::/64`]
 
 /** A network with an API server and nodes. Each node is a host in its own namespace. */
@@ -73,7 +73,7 @@ export class Cluster implements AsyncDisposable {
     return this.#owned.use(await ClusterNode.create(this, number, name))
   }
 
-  /** Creates a Node object, as kubelet and the controller of ranges do. Throws if that fails. */
+  /** Creates a Node object, as kubelet and the controller of ranges do. Throws if the API server refuses the object. */
   async makeNode(node: Pick<ClusterNode, "name" | "addresses">, ranges: readonly string[]): Promise<void> {
     const { status, body } = await this.api.ask("POST", NODES, nodeObject(node.name, ranges, node.addresses))
     if (status !== 201) throw new Error(`Cannot make Node ${node.name}: ${status} ${JSON.stringify(body)}`)

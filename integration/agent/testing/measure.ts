@@ -11,7 +11,7 @@ import { waitFor } from "../../lab/mod.ts"
 import { FakeClusterApi } from "./api.ts"
 import { Cluster, type ClusterNode } from "./cluster.ts"
 
-/** The size of a Node object in bytes. Most of it are names of images. */
+/** The size of a Node object in bytes, most of which are names of images. */
 const NODE_SIZE = 15_000
 const REST_MS = 60_000
 const EVENTS = 20
@@ -50,7 +50,10 @@ const tell = (what: string, value: string) => console.log(`  ${what.padEnd(26)} 
 const tellTimes = (what: string, times: readonly number[]) =>
   tell(what, `${median(times).toFixed(0)} ms, ${Math.max(...times).toFixed(0)} at most, of ${times.length}`)
 
-/** Starts the agent three times without its file. Returns the process ID of the last one, which has all routes. */
+/**
+ * Starts the agent three times without its file of ranges. Returns the process ID of the third agent, which continues
+ * to run.
+ */
 async function measureStart(node: ClusterNode): Promise<number> {
   const times: number[] = []
   for (let run = 1; ; run++) {
@@ -72,8 +75,8 @@ async function measureStart(node: ClusterNode): Promise<number> {
 }
 
 /**
- * Measures the time from a Node event to its route. The first event follows an idle time, and each next event the route
- * of the previous one.
+ * Measures the time from a Node event to its route. The first event follows an idle time. Each further event follows
+ * the route of the previous event.
  */
 async function measureEvents({ api }: Cluster, { host }: ClusterNode): Promise<void> {
   const times: number[] = []

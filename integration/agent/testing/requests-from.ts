@@ -13,7 +13,7 @@ interface Answer {
   readonly error?: string
 }
 
-/** A client whose HTTP requests come from another namespace. A process in that namespace sends them. */
+/** A client that sends HTTP requests from a process in another namespace. */
 export class RequestsFrom implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #waiting = new Map<number, PromiseWithResolvers<Response>>()
@@ -28,7 +28,7 @@ export class RequestsFrom implements AsyncDisposable {
     })
   }
 
-  /** Sends a request like `fetch`. `init` must be plain data, because it is sent to the process inside. */
+  /** Sends a request like `fetch`. `init` must be plain data, because it is sent to the process in the namespace. */
   readonly send = (url: string, init: BunFetchRequestInit): Promise<Response> => {
     const waiting = Promise.withResolvers<Response>()
     const question: Question = { id: ++this.#lastId, url, init }

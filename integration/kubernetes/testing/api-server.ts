@@ -18,8 +18,8 @@ const aloneFlags: readonly string[] = [
 const rights = [{ apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] }]
 
 /**
- * A real kube-apiserver in a namespace, with Debian's etcd, TLS, tokens and RBAC. Disposal ends both programs. Without
- * flags it has no kubelet and no controllers, and an account for the agent.
+ * A real kube-apiserver in a namespace, with Debian's etcd, TLS, tokens and RBAC. Disposal ends both programs. By
+ * default the server runs without kubelet and controllers, and has an account for the agent.
  */
 export class RealApiServer implements ClusterApi {
   readonly url: string
@@ -96,7 +96,7 @@ export class RealApiServer implements ClusterApi {
     return this.#directory.join("ca.pem")
   }
 
-  /** Kills the API server with SIGKILL. etcd continues. */
+  /** Kills the API server with SIGKILL. etcd continues to run. */
   async down(): Promise<void> {
     await this.#end("kube-apiserver")
   }

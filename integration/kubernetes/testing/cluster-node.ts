@@ -6,7 +6,7 @@ import { pauseImage } from "./images.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
 export interface NodeSettings {
-  /** The network of the nodes: a namespace with the bridge `lan0`, which is also their router. */
+  /** The network of the nodes: a namespace with the bridge `lan0`. The namespace is also the nodes' router. */
   readonly lan: HostNamespace
   readonly mode: ProxyMode
   readonly kubeconfig: string
@@ -19,7 +19,7 @@ export interface NodeSettings {
 
 /**
  * Settings of the whole machine that kubelet would change. On these nodes kubelet sees files with the values that it
- * wants. With `protectKernelDefaults` it exits rather than write other values.
+ * requires. With `protectKernelDefaults` kubelet exits if a value differs, and writes none.
  */
 const machineSysctls = {
   "vm/overcommit_memory": 1,
@@ -135,7 +135,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.host.write("/run/resolv.conf", `nameserver ${routers[0]}\n`)
   }
 
-  /** Kills containerd with SIGKILL and starts it again. Pods continue. */
+  /** Kills containerd with SIGKILL and starts it again. Pods continue to run. */
   async restartContainerd(): Promise<void> {
     await this.host.exec("pkill", ["-KILL", "-x", "containerd"])
     await this.#start("containerd", containerd)
@@ -160,7 +160,7 @@ export class ClusterNode implements AsyncDisposable {
     await this.#start("kubelet", `${await kubernetesProgram("kubelet")} ${flags.join(" ")}`)
   }
 
-  /** Kills kubelet with SIGKILL and starts it again. Pods continue. */
+  /** Kills kubelet with SIGKILL and starts it again. Pods continue to run. */
   async restartKubelet(): Promise<void> {
     await this.host.exec("pkill", ["-KILL", "--oldest", "kubelet"])
     await this.#startKubelet()

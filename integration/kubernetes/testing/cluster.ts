@@ -64,7 +64,7 @@ export class Cluster implements AsyncDisposable {
     this.#owned = owned
   }
 
-  /** Starts the control plane. `start` adds the nodes. */
+  /** Starts the control plane, to which `start` adds the nodes. */
   static async create(options: ClusterOptions): Promise<Cluster> {
     await using stack = new AsyncDisposableStack()
     const used = families.slice(0, options.isDualStack ? 2 : 1)
@@ -105,7 +105,7 @@ export class Cluster implements AsyncDisposable {
     return this.directory.join("kubeconfig")
   }
 
-  /** Starts a program of the control plane. It ends with the namespace. */
+  /** Starts a program of the control plane. The program ends with the namespace. */
   async begin(name: Controller): Promise<void> {
     const log = Bun.file(`${this.#options.logs}/${name}.log`)
     const command = this.lan.commandLine([await kubernetesProgram(name), ...(this.#flags?.[name] ?? [])])
@@ -163,7 +163,7 @@ export class Cluster implements AsyncDisposable {
     return ranges.size === this.nodes.length ? ranges : undefined
   }
 
-  /** Adds the control plane's routes to the nodes' ranges: the API server's proxy connects to pods. */
+  /** Adds the control plane's routes to the nodes' ranges, because the API server's proxy connects to pods. */
   async #routeToPods(ranges: Ranges): Promise<void> {
     for (const { name, addresses } of this.nodes)
       for (const [at, range] of (ranges.get(name) ?? []).entries())

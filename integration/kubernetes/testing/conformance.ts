@@ -130,7 +130,10 @@ ${rows.join("\n")}
 ${broken.length > 0 ? `\nWhile they ran, every 20 seconds one of these began, on all nodes:\n\n${broken.join("")}` : ""}${failures.length > 0 ? `\nFailed:\n\n${failures.join("")}` : ""}`
 }
 
-/** Builds missing programs, then runs itself in own namespaces, without a module proxy. Returns its exit code. */
+/**
+ * Builds missing programs, then runs this command in namespaces of its own, without a module proxy. Returns its exit
+ * code.
+ */
 async function runApart(): Promise<number> {
   const missing = kubernetesPrograms.filter((name) => !isBuilt(name))
   if (values.ping && missing.length > 0) {
@@ -157,7 +160,7 @@ const { values } = parseArgs({
     lifecycle: { type: "boolean", default: false },
     pods: { type: "boolean", default: false },
     ping: { type: "boolean", default: false },
-    /** Whether this process has its own namespaces; for internal use. */
+    /** Whether this process runs in namespaces of its own. Only `runApart` sets this option. */
     apart: { type: "boolean", default: false },
   },
 })

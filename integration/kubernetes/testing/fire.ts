@@ -59,7 +59,10 @@ async function readDigests({ host }: ClusterNode): Promise<ReadonlySet<string>> 
   return new Set(stdout.trim().split("\n"))
 }
 
-/** Attacks every 20 seconds until `work` ends, also during an attack. Returns each attack's number of hit nodes. */
+/**
+ * Starts an attack every 20 seconds until `work` ends, even while others run. Returns each attack's number of affected
+ * nodes.
+ */
 export async function underFire(cluster: Cluster, work: Promise<unknown>): Promise<Map<string, number>> {
   let isOver = false
   const over = work.catch(() => undefined).finally(() => (isOver = true))

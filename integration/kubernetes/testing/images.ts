@@ -8,7 +8,9 @@ import { stageFiles } from "../../../scripts/release/stage.ts"
 import { mustRun } from "../../lab/mod.ts"
 import { laterVersion, markedWith } from "../../release/sample.ts"
 
-/** The published names of images that the tests' pods request. Runtimes ask no registry for an image they have. */
+/**
+ * The published names of images that the tests' pods request. A runtime that has such an image does not ask a registry.
+ */
 export const pauseImage = "registry.k8s.io/pause:3.10.1"
 export const dnsImage = "registry.k8s.io/coredns/coredns:v1.12.4"
 const testImages = ["agnhost:2.56", "jessie-dnsutils:1.7", "busybox:1.37.0-1"].map(
@@ -32,8 +34,8 @@ const programs = {
 }
 
 /**
- * Creates the images of a cluster in a directory, for `ctr images import`, and returns their paths. With `isWithLater`
- * it adds an image with another build of the plugins.
+ * Creates the images of a cluster in a directory, for `ctr images import`, and returns their paths. If `isWithLater` is
+ * true, adds an image with another build of the plugins.
  */
 export async function makeImages(directory: string, isWithLater: boolean): Promise<string[]> {
   const target = process.arch === "x64" ? targets.amd64 : targets.arm64

@@ -4,7 +4,7 @@ import { type HostNamespace, programEnv, TemporaryDirectory, waitFor } from "../
 
 export type ProxyMode = "iptables" | "nftables" | "ipvs"
 
-/** The time limit in milliseconds, before `scaleTimeout`, until kube-proxy has written the rules of a service. */
+/** The time in milliseconds, before `scaleTimeout`, within which kube-proxy must write the rules of a service. */
 const syncMs = 25_000
 
 /** A service with a NodePort, and with a port at its ClusterIPs. */
@@ -18,7 +18,7 @@ export interface NodePortService {
   readonly endpointPort: number
 }
 
-/** A real kube-proxy in a host's namespace. Its rules stay when it ends, as on a node. */
+/** A real kube-proxy in a host's namespace. kube-proxy's rules stay when it ends, as on a node. */
 export class KubeProxy implements AsyncDisposable {
   readonly #process: Bun.Subprocess
   readonly #directory: TemporaryDirectory

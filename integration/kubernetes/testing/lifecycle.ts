@@ -4,7 +4,7 @@ import type { ClusterNode } from "./cluster-node.ts"
 import { idlePods, type Pod, pingPods, readPods } from "./pods.ts"
 
 const limitMs = 600_000
-/** The number of pods in a range of 16 addresses, three of which are the network, the gateway and broadcast. */
+/** The number of pods in a range of 16 addresses. Three addresses are the network, the gateway and broadcast. */
 const podsOfRange = 13
 const outageMs = 120_000
 
@@ -76,7 +76,7 @@ async function deletePods(cluster: Cluster, { name }: ClusterNode): Promise<void
     await cluster.kubectl(["-n", namespace, "delete", "pods", `--field-selector=spec.nodeName=${name}`])
 }
 
-/** Kills all processes of idle pods. kubelet creates new sandboxes without the API server. */
+/** Kills all processes of idle pods. kubelet then creates new sandboxes without the API server. */
 async function killPods({ host }: ClusterNode): Promise<void> {
   await host.tryExec("pkill", ["-KILL", "-x", "agnhost"])
 }

@@ -11,7 +11,7 @@ const limitMs = 600_000
 
 const goPlugins = "/usr/lib/cni"
 
-/** One measurement: a pod network, or the host's network. */
+/** One measurement, with a pod network or the host's network. */
 interface Turn {
   readonly title: string
   readonly hostNetwork?: boolean
@@ -24,8 +24,8 @@ const go: Turn = { title: "Go's plugins", network: { install: installGoPlugins }
 export const turns: readonly Turn[] = [ours, go, { title: "the host's network", hostNetwork: true }, ours, go]
 
 /**
- * A script that prints everything that plugins may leave on a node, with the number of equal lines. It omits
- * kube-proxy's table, which changes by itself, and empty files of host-local's index.
+ * A script that prints everything that plugins may leave on a node, and counts equal lines. It omits kube-proxy's
+ * table, because kube-proxy changes it, and empty files of host-local's index.
  */
 const list = `
   {
@@ -56,7 +56,7 @@ async function processorSeconds(cluster: Cluster): Promise<[children: number, da
   return [sum(0), sum(1)]
 }
 
-/** Creates 100 pods on each node, then deletes them. Returns a row of the table. */
+/** Creates 100 pods on each node, then deletes them. Returns the row with the results. */
 export async function runManyPods(cluster: Cluster, { title, hostNetwork = false }: Turn): Promise<string> {
   await cluster.apply(idlePods("idle"))
   await cluster.waitUntilReady("daemonset/idle")

@@ -15,7 +15,7 @@ interface Count {
   readonly hostNetwork?: boolean
 }
 
-/** Returns a workload of idle pods. Without a count, each node has one pod. */
+/** Returns a workload of idle pods. Without `count`, each node has one pod. */
 export function idlePods(name: string, count?: Count): object {
   const labels = { app: name }
   const container = { name: "idle", image: testImage, args: ["pause"] }
@@ -29,7 +29,9 @@ export function idlePods(name: string, count?: Count): object {
   }
 }
 
-/** A script that prints the addresses in each namespace of a runtime. A namespace may be deleted at any time. */
+/**
+ * A script that prints the addresses in each namespace of a runtime. It skips a namespace that is deleted meanwhile.
+ */
 const list = `
   for path in /run/netns/*; do
     addresses=$(nsenter --net="$path" ip -o address show dev eth0 scope global 2>/dev/null) || continue

@@ -2,7 +2,7 @@ import { join } from "node:path"
 
 const page = join(import.meta.dir, "../RESULTS.md")
 
-/** Writes a section of RESULTS.md. The other sections stay. */
+/** Writes a section of RESULTS.md, and keeps the other sections. */
 export async function writeSection(title: string, body: string): Promise<void> {
   const file = Bun.file(page)
   const [intro = "", ...sections] = (await file.text()).split(/^(?=## )/m)
