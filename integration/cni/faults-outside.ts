@@ -42,7 +42,7 @@ export const faultsOutside: readonly Fault[] = [
   {
     rule: "outside-route-closed",
     severity: "warning",
-    names: /^the host's route to 128\.0\.0\.0\/1 drops packets, but containers send there through the host$/,
+    names: /^the host's route to 128\.0\.0\.0\/1 drops packets, but containers send packets to it through the host$/,
     seed: async (lab, pods) => {
       await addOutside(lab)
       // Many hosts have such routes on purpose: to private networks and to single networks.
@@ -61,7 +61,7 @@ export const faultsOutside: readonly Fault[] = [
     how: "to what a network has a route to",
     severity: "error",
     names:
-      /^the host's route to 10\.99\.0\.0\/16 drops packets, but ADD gave "far\/.*\(pod shop\/far\) a route there through the host$/,
+      /^the host's route to 10\.99\.0\.0\/16 drops packets, but ADD gave "far\/.*\(pod shop\/far\) a route to it through the host$/,
     seed: async (lab) => {
       await addOutside(lab)
       const ipam = { ranges: [[{ subnet: "10.87.0.0/24" }]], routes: [{ dst: "10.99.7.0/24" }] }

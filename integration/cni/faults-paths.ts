@@ -2,7 +2,7 @@ import { expect } from "bun:test"
 import { existsSync } from "node:fs"
 import { copyFile, mkdir } from "node:fs/promises"
 import { join } from "node:path"
-import { type ContainerNamespace, CProgram } from "../lab/mod.ts"
+import { type ContainerNamespace, CProgram, waitFor } from "../lab/mod.ts"
 import type { Fault } from "./faults-table.ts"
 import type { NodeLab } from "./node-lab.ts"
 
@@ -320,6 +320,13 @@ export const faultsOnPaths: readonly Fault[] = [
         "ip link add out0 type veth peer out1; ip link set out0 up; ip address add 192.0.2.2/24 dev out0; ip route add default via 192.0.2.1",
       ]),
     words: /^check its cable and the other end: ip -d link show out0$/,
-    mend: ({ host }) => host.exec("ip", ["link", "set", "out1", "up"]),
+    mend: async ({ host }) => {
+      await host.exec("ip", ["link", "set", "out1", "up"])
+      // The kernel reports a new carrier up to a second later.
+      await waitFor(async () => {
+        const links = await host.json<{ operstate: string }[]>("ip", ["-j", "link", "show", "out0"])
+        return links[0]?.operstate === "UP"
+      }, "the carrier of out0")
+    },
   },
 ]

@@ -164,7 +164,7 @@ describe("a container that has thousands of all that it can make", () => {
 function expectToldIfLeft({ exitCode, stdout, stderr }: PluginOutput, left: readonly string[]): void {
   expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
   if (left.length === 0) expect(stderr).toBe("")
-  else expect(stderr).toContain(`${tooMuch} (ETIME); it is deleted with the container's namespace`)
+  else expect(stderr).toContain(`${tooMuch} (ETIME); the rest is deleted with the container's namespace`)
 }
 
 testWith(

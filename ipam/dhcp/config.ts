@@ -51,7 +51,7 @@ export const dhcpKeyDocs: readonly KeyDoc[] = [
     paths: ["ipam.request"],
     type: "list of `option`, `skipDefault`",
     default: "121, 3, 1, 6, 15, 26, 42, 119",
-    meaning: "options to request before the default ones; with `skipDefault`, instead of these",
+    meaning: "options to request, placed before the default ones; with `skipDefault`, they replace the default ones",
   },
   {
     keys: "`priority`",

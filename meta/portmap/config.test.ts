@@ -84,11 +84,11 @@ test("options that only one backend has ask for it, and cannot stand beside the 
     conditions: { [AF_INET]: [], [AF_INET6]: [] },
   })
   expect(() => parse({ backend: "nftables", externalSetMarkChain: "X", conditionsV4: ["-s"] })).toThrow(
-    'Cannot use "externalSetMarkChain", "conditionsV4": only iptables supports it, and the backend is nftables',
+    'Cannot use "externalSetMarkChain", "conditionsV4": only iptables supports this, but the backend is nftables',
   )
   expect(() => parse({ backend: "iptables", conditionsV6: ["ip6 saddr ::1"] })).toThrow('Cannot use "conditionsV6"')
   expect(() => parse({ conditionsV4: ["ip saddr 1.2.3.4"], conditionsV6: ["-s", "::1"] })).toThrow(
-    'Cannot use "conditionsV6": only iptables supports it, and the backend is nftables',
+    'Cannot use "conditionsV6": only iptables supports this, but the backend is nftables',
   )
 })
 

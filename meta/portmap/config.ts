@@ -203,7 +203,7 @@ function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Back
   if (!asked || lenient || options[other].length === 0) return asked
   throw new CniError(
     Code.InvalidNetworkConfig,
-    `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} supports it, and the backend is ${asked}`,
+    `Cannot use ${options[other].map((key) => `"${key}"`).join(", ")}: only ${other} supports this, but the backend is ${asked}`,
     {
       details: read.backend
         ? `"backend" selects ${asked}`

@@ -160,7 +160,7 @@ describe("the valid attachments of GC", () => {
     const { exitCode, stdout, log } = ask(recorder.plugin, gc, network)
     expect({ exitCode, stdout }).toEqual({ exitCode: 0, stdout: "" })
     expect(log).toEqual([
-      'recorder: GC of network "lab" has no "cni.dev/valid-attachments": the valid attachments are unknown, nothing was deleted',
+      'recorder: GC of network "lab" has no "cni.dev/valid-attachments": the valid attachments are unknown, and nothing was deleted',
     ])
     expect(recorder.calls).toBeEmpty()
   })

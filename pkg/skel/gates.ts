@@ -56,7 +56,7 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true
   log(
-    `GC of network "${name}" has no "cni.dev/valid-attachments": the valid attachments are unknown, nothing was deleted`,
+    `GC of network "${name}" has no "cni.dev/valid-attachments": the valid attachments are unknown, and nothing was deleted`,
   )
   return false
 }

@@ -158,11 +158,11 @@ describe("Failures", () => {
     })
     expect(() => logged.throwIfAny()).not.toThrow()
     expect(lines).toEqual([
-      "Cannot delete links; list links: the container's list is too long (ETIME); it is deleted with the container's namespace",
+      "Cannot delete links; list links: the container's list is too long (ETIME); the rest is deleted with the container's namespace",
       expect.stringContaining("Cannot list rules; no: list links: "),
     ])
     logged.attempt("list", fail(Object.assign(new Error("list links: EMSGSIZE"), { errno: "EMSGSIZE" })))
-    expect(lines.at(-1)).toBe("Cannot list; list links: EMSGSIZE; it is deleted with the container's namespace")
+    expect(lines.at(-1)).toBe("Cannot list; list links: EMSGSIZE; the rest is deleted with the container's namespace")
     logged.attempt("act", fail(new Error("no")))
     expect(() => logged.throwIfAny()).toThrow("Cannot act")
     const other = new Failures()

@@ -100,7 +100,7 @@ export class Failures {
       const failure =
         error instanceof CniError ? error : new CniError(Code.Internal, `Cannot ${what}`, { cause: error })
       if (this.#log && hasCause(failure, (cause) => isErrno(cause, ...this.#givenUp)))
-        this.#log(`${failure}; it is deleted with the container's namespace`)
+        this.#log(`${failure}; the rest is deleted with the container's namespace`)
       else this.#errors.push(failure)
       return undefined
     }

@@ -111,10 +111,10 @@ export const checkOutsideRoutes: Check = ({ node, examined, hostTables }) => {
         affected: behind.map((each) => affectedBy(each.one)),
         what:
           one === undefined
-            ? `${leads}, but containers send there through the host`
-            : `${leads}, but ADD gave ${nameOf(one.one)} a route there through the host`,
-        ofMany: (count) => `${leads}, but ADD gave ${count} containers a route there through the host`,
-        why: "the host drops packets of containers to it",
+            ? `${leads}, but containers send packets to it through the host`
+            : `${leads}, but ADD gave ${nameOf(one.one)} a route to it through the host`,
+        ofMany: (count) => `${leads}, but ADD gave ${count} containers a route to it through the host`,
+        why: "the host drops packets of containers to this destination",
         remedy: ofOthers(
           isMuch ? "it may be intended" : "exclude packets of containers from the route",
           sh`ip route show ${route.dst}`,

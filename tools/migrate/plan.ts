@@ -105,7 +105,7 @@ export function describeSteps({ direction, binDir, files, pods }: Switch): strin
     const adopted = [...bridgesOf(pods), ...storesOf(pods)]
     return [
       ...step(named("adopted"), (names) => `replace in ${binDir}, and keep the old files in ${kept}: ${names}`),
-      ...step(named("replaced"), (names) => `replace in ${binDir}, a former version of these plugins: ${names}`),
+      ...step(named("replaced"), (names) => `replace a former version of these plugins in ${binDir}: ${names}`),
       ...step(named("created"), (names) => `add to ${binDir}:  ${names}`),
       ...adopted.map((what) => `continue to use ${what}, unchanged`),
     ]
@@ -116,7 +116,7 @@ export function describeSteps({ direction, binDir, files, pods }: Switch): strin
     ...step(named("restored"), (names) => `restore in ${binDir}:  ${names}`),
     ...step(named("removed"), (names) => `remove from ${binDir}: ${names}`),
     ...left,
-    "remove objects of these plugins that no pod needs: tables of nf_tables, notes, labels",
+    "remove objects that no pod needs: tables of nf_tables, notes, labels",
   ]
 }
 

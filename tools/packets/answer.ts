@@ -90,10 +90,10 @@ function fromContainer(trip: Trip, arrived: Packet, other: NodeAttachment, conta
       )
     if (!isBridged) way.notJudged("container", `the answer leaves by "${output}", but not from this host's address`)
     const client = attachment?.link
-    if (!isBridged || !client || !end) return way.arrive("it goes back")
+    if (!isBridged || !client || !end) return way.arrive("the answer goes back to the sender")
     if (!passDevice(trip, "ingress", end.name, sent)) return dropped(trip)
     const back = acrossBridge(trip, { ...sent, input: bridge.name }, { bridge, from: end.name, to: client.name })
-    return back ? comeBack(trip, attachment, back, "it goes back") : dropped(trip)
+    return back ? comeBack(trip, attachment, back, "the answer goes back to the sender") : dropped(trip)
   }
   const answer = { ...sent, input: (bridge ?? end)?.name ?? "" }
   if (bridge && end && !fromPort(trip, answer, end.name, bridge.name)) return dropped(trip)

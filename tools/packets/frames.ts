@@ -64,7 +64,8 @@ export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boole
     return false
   }
   for (const { what, passes } of way.hops)
-    if (passes !== "yes") trip.way.notJudged("filter", `neighbor discovery, once its MAC has expired: ${what}`)
+    if (passes !== "yes")
+      trip.way.notJudged("filter", `neighbor discovery, after the entry of the MAC has expired: ${what}`)
   return true
 }
 
