@@ -55,7 +55,7 @@ export class Store {
   }
 
   /**
-   * Throws if others than root can change the store. Checks only once, because nobody but root can change the outcome.
+   * Throws if others than root can change the store. Checks only once, because only root can change the outcome.
    */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory, ".index")

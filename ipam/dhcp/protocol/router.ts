@@ -6,7 +6,7 @@ import type { RouterSeen } from "./types.ts"
 
 /** A router advertisement (RFC 4861, 4.2). */
 export interface Advertisement {
-  /** The time for which the sender is a default router; 0 if it is none. */
+  /** The time for which the sender is a default router; 0 if it is not one. */
   lifetimeSeconds: number
   /** The preference of the router: high 1, medium 0, low -1 (RFC 4191, 2.1). */
   preference: number
