@@ -26,7 +26,7 @@ const kernelNames = Object.keys(kernels) as KernelName[]
 
 /**
  * The number of machines that run at the same time. It is small because each machine uses a processor, and CI runs
- * other tests meanwhile.
+ * other tests during that time.
  */
 const AT_ONCE = 2
 

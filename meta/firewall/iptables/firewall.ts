@@ -33,7 +33,7 @@ import type { DelHints, FirewallSpec } from "../spec.ts"
 import { findMissing, type IptablesSpec, planAdd, planRemove, type Texts, textsOf } from "./plan.ts"
 import { acceptedAddress, FORWARD, firewallSearch, labelsOf, OWNERS, readLabel, TABLE } from "./rules.ts"
 
-/** The maximum number of attempts to add rules. An attempt fails if another process removes a shared rule in between. */
+/** The maximum number of attempts to add rules. An attempt fails if another process then removes a shared rule. */
 const ATTEMPTS = 10
 
 /** The firewall rules in iptables, in upstream's chains. Rules that the Go plugin added are checked and removed too. */
