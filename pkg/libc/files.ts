@@ -22,7 +22,7 @@ function readAll({ fd }: FileDescriptor, path: string, limit: number): Uint8Arra
   const found = statOpen(fd)
   if (!isRegularFile(found) && !isDirectory(found))
     throw new SyscallError("read", errnoNumber("EINVAL"), `${JSON.stringify(path)}, which is not a regular file`)
-  const bytes = readToEnd(fd, limit, { path })
+  const bytes = readToEnd(fd, limit, { path }, found.size)
   if (bytes.length > limit) throw new SyscallError("read", errnoNumber("EFBIG"), JSON.stringify(path))
   return bytes
 }
@@ -43,8 +43,11 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
   return length < limit ? decodeUtf8(bytes.subarray(0, length)) : undefined
 }
 
-/** Reads a descriptor to its end. If there are more than `limit` bytes, reads and returns `limit` + 1 bytes. */
-export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): Uint8Array {
+/**
+ * Reads a descriptor to its end. Of a longer file, reads and returns `limit` + 1 bytes. A file of a known size ends
+ * there; the kernel's own files have size 0.
+ */
+export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }, size = 0): Uint8Array {
   let buffer = new Uint8Array(4096)
   for (let length = 0; ; ) {
     if (length === buffer.length) {
@@ -55,7 +58,7 @@ export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }): U
     const into = buffer.subarray(length, limit + 1)
     const got = check("read", object, () => engine.read(fd, into))
     length += got
-    if (got === 0 || length > limit) return buffer.subarray(0, length)
+    if (got === 0 || length > limit || (size > 0 && length >= size)) return buffer.subarray(0, length)
   }
 }
 

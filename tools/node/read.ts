@@ -1,5 +1,5 @@
 import { findStat, isDirectory, isErrno, join, readEntries, readTextFile, unlessErrno } from "../../pkg/libc/mod.ts"
-import { type CachedAttachment, cachedAttachments, cacheFile } from "../../pkg/libcni/mod.ts"
+import { type CachedAttachment, cachedAttachments } from "../../pkg/libcni/mod.ts"
 import { type FilterRules, readOwnedRules } from "./filter-rules.ts"
 import { foreign } from "./foreign.ts"
 import { type LeaseStore, readStores } from "./leases.ts"
@@ -117,18 +117,18 @@ function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: Cache
   const nameOf = namesOfFiles(binDirs)
   const found = { cache: [] as CacheEntry[], brokenRecords: [] as string[] }
   for (const cacheDir of cacheDirs(runtimes)) {
-    const attachments = cachedAttachments(cacheDir, undefined, (file) => {
+    const passOver = (file: string) => {
       if (isBroken(file)) found.brokenRecords.push(file)
-    })
-    for (const one of attachments) {
+    }
+    cachedAttachments(cacheDir, undefined, passOver, (one, file) => {
       const recorded = networks.getOrInsertComputed(one.config, (config) => new RecordedNetwork(config, nameOf))
       const owner = {
         network: foreign(one.network),
         containerId: foreign(one.containerId),
         ifName: foreign(one.ifName),
       }
-      found.cache.push({ ...one, ...owner, cacheDir, recorded, writtenMs: modifiedMs(cacheFile(cacheDir, one)) })
-    }
+      found.cache.push({ ...one, ...owner, cacheDir, recorded, writtenMs: modifiedMs(file) })
+    })
   }
   return found
 }
