@@ -30,7 +30,7 @@ export function idlePods(name: string, count?: Count): object {
 }
 
 /**
- * A script that prints the addresses in each namespace of a runtime. It skips a namespace that is deleted during the run.
+ * A script that prints the addresses in each namespace of a runtime. It skips a namespace deleted during the run.
  */
 const list = `
   for path in /run/netns/*; do
