@@ -22,10 +22,10 @@ export interface Returned {
 }
 
 /**
- * Undoes the last installation that these directories record, in all directories that it changed, even those that are
- * not named here. Restores the former files and the replaced files of other programs, and removes new files.
- * Directories that it did not change stay as they are. First completes an interrupted installation, which is then the
- * last one. Also completes an interrupted rollback, after which a second rollback changes nothing. Throws error code 5.
+ * Undoes the last installation that `directories` record, in all directories that it changed, even in others. Restores
+ * the former files and the replaced files of other programs, and removes new files. First completes an interrupted
+ * installation, which is then the last one. Also completes an interrupted rollback, after which a second rollback
+ * changes nothing. Throws error code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)

@@ -45,7 +45,7 @@ export function attachmentOf(
   }
 }
 
-/** Parses `CNI_ARGS`, "K=V;K=V", with key and value, and one "=" each. Throws a `CniError` with code 4. */
+/** Parses `CNI_ARGS`: pairs "K=V", separated by ";". Throws a `CniError` with code 4 for other texts. */
 function readArgs({ CNI_ARGS: text = "" }: Env): Attachment["args"] {
   if (text === "") return []
   return text.split(";").map((pair) => {
@@ -97,7 +97,9 @@ export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/** Returns this process's terminal. Once its signal is used, Ctrl-C aborts it, and a second one ends the process. */
+/**
+ * Returns this process's terminal. Once its signal is used, Ctrl-C aborts that, and a second Ctrl-C ends the process.
+ */
 export function processTerminal(): Terminal {
   const signal = stopOnceAsked(stopAtSignals)
   const env = readEnvironment()
@@ -119,8 +121,8 @@ export function processTerminal(): Terminal {
 }
 
 /**
- * Makes SIGINT and SIGTERM abort the signal. Commands that never use the signal end at once, because a caught or
- * blocked signal would not interrupt open(2) on a file system that does not answer.
+ * Makes SIGINT and SIGTERM abort the terminal's signal. Not called for commands that never use that signal, because a
+ * caught SIGINT would not interrupt open(2) on a file system that does not answer.
  */
 function stopAtSignals(stop: Stop): void {
   for (const [name, signal] of [

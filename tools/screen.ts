@@ -1,4 +1,4 @@
-/** The meaning of a text, which its color shows. The words alone say the same. */
+/** The meaning of a text, which its color shows in addition to the words. */
 export type Tone = "good" | "warning" | "bad" | "quiet" | "strong"
 
 /** SGR parameters, ECMA-48 8.3.117: the terminal's own colors, which suit its background. */

@@ -101,7 +101,7 @@ export class FakeApi implements AsyncDisposable {
     for (const end of [...this.#ends]) end()
   }
 
-  /** Sends a bookmark to each watch, as the real server does each minute. */
+  /** Sends a bookmark to each watch, as the real server does about each minute. */
   bookmark(): void {
     const metadata = { resourceVersion: String(this.#revision), creationTimestamp: null }
     const object = { kind: "Node", apiVersion: "v1", metadata, spec: {}, status: {} }

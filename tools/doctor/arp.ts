@@ -6,7 +6,7 @@ import { inOneLine, setSysctl, sh } from "./remedy.ts"
 /** The value of the sysctl `arp_ignore` that stops all ARP replies. The values 1, 2 and 3 stop only some of them. */
 export const NO_ANSWERS = "8"
 
-/** Returns the path of an interface's `arp_ignore`. The larger value of the interface's and of "all" applies. */
+/** Returns the path of an interface's `arp_ignore`. If the value of "all" is larger, the kernel uses that. */
 export function arpSetting(name: string): string {
   return `net/ipv4/conf/${name}/arp_ignore`
 }

@@ -27,7 +27,7 @@ export function about(one: NodeAttachment, input: DoctorInput) {
   }
 }
 
-/** Returns shared properties of findings about lost host rules and limits, which this suite's plugins restore. */
+/** Returns shared properties of findings about lost rules and limits of the host that this suite's plugins restore. */
 export function aboutRules(one: NodeAttachment, input: DoctorInput, type: string) {
   const common = about(one, input)
   if (!isOfThisSuite(input.plugin(type)?.version)) return common

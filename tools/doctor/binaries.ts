@@ -9,7 +9,7 @@ export interface PluginBinary {
   readonly file: string
   readonly mode: number
   readonly owner: number
-  /** The printed version, such as "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined if it cannot run. */
+  /** The printed version: "cni-plugins v0.1.0", "CNI bridge plugin v1.1.1". Undefined if the file cannot run. */
   readonly version?: string
   /** Whether the file answers like a CNI plugin of any suite. */
   readonly isPlugin?: boolean

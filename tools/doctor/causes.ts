@@ -1,14 +1,14 @@
 import type { Affected, Finding } from "./finding.ts"
 import { Command, inOneLine } from "./remedy.ts"
 
-/** Returns one finding for each cause. Drops consequences of others, and joins findings with equal rule and cause. */
+/** Joins findings with the same rule and cause into one, and drops findings that are consequences of others. */
 export function byCause(findings: readonly Finding[]): Finding[] {
   const groups = new Map<string, Finding[]>()
   for (const finding of withoutConsequences(findings)) groups.getOrInsert(keyOf(finding, groups.size), []).push(finding)
   return [...groups.values()].map(merged)
 }
 
-/** Returns the key for grouping. It differs for findings that one sentence cannot describe: error and warning. */
+/** Returns the key of findings to join. It differs if one sentence cannot describe both: an error and a warning. */
 function keyOf({ rule, cause, severity, isFixable, remedy }: Finding, at: number): string {
   const kind = `${rule} ${severity} ${isFixable === true} ${remedy instanceof Command}`
   return cause === undefined ? `${kind} ${at} alone` : `${kind} of ${cause}`
@@ -66,7 +66,7 @@ function mergedRemedy(findings: readonly Finding[]): Finding["remedy"] {
 /** The number of affected objects, or remedies, that a joined finding names. */
 const EXAMPLES = 3
 
-/** Returns the fault in words. Gives the number of affected objects instead of their names if there are several. */
+/** Returns the fault in words. If several objects are affected, gives their number instead of their names. */
 export function sentenceOf({ affected = [], what, ofMany }: Finding): string {
   return affected.length > 1 && ofMany ? ofMany(affected.length) : what
 }

@@ -120,7 +120,7 @@ function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorIn
   }
 }
 
-/** Finds an interface that is up without carrier, as its lower device is down. Another check has veth pairs. */
+/** Finds an interface that is up without carrier, except veth pairs, which another check examines. */
 function withoutCarrier(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding | undefined {
   const { link } = one
   if (link === undefined || isLoopback(link) || !isUp(link)) return undefined

@@ -49,7 +49,7 @@ export interface Finding {
   readonly affected?: readonly Affected[]
   /** The fault in words, with names of objects. */
   readonly what: string
-  /** Returns the fault of several objects in words, without their names. The report appends three names, or all. */
+  /** Returns the fault of `count` objects in words. The report adds the names of three objects, or of all. */
   readonly ofMany?: (count: number) => string
   /** The consequence of the fault. */
   readonly why: string
@@ -60,7 +60,7 @@ export interface Finding {
   readonly isFixable?: boolean
   /**
    * The rules of findings that may cause this one. Objects that such a finding affects are removed from this finding.
-   * This finding is dropped if either of the two names no objects.
+   * If either finding has no `affected` objects, this finding is dropped.
    */
   readonly consequenceOf?: readonly FindingName[]
 }
@@ -87,7 +87,7 @@ export interface DoctorInput {
   readonly filter: FilterView | undefined
   /** Traffic control filters that drop or redirect packets at host ends and bridges. Undefined if unreadable. */
   readonly traffic: readonly TrafficFilter[] | undefined
-  /** The plugins of all network files, and of networks that cached attachments use. Lists each configuration once. */
+  /** The plugins in all network files and in the records of cached attachments, each configuration once. */
   readonly members: readonly Member[]
   /** Returns a plugin's file in the plugin directories, or undefined if none has it. Reads each version once. */
   plugin(type: string): PluginBinary | undefined
@@ -142,7 +142,7 @@ export function containerLinks(input: Pick<DoctorInput, "node" | "attachments" |
   return [...new Set([...own.map(({ name }) => name), ...ends])]
 }
 
-/** Returns the `containerLinks` that route packets. Bridge ports do not: the kernel never uses their IPv4 settings. */
+/** Returns the `containerLinks` except bridge ports, whose IPv4 settings the kernel never uses. */
 export function routedLinks(input: DoctorInput): string[] {
   const { links } = input.node
   const onHost = links.filter(({ nsid }) => nsid === undefined)
@@ -165,7 +165,7 @@ export function affectedBy(attachment: NodeAttachment): Affected {
   return { name: nameOf(attachment), attachment }
 }
 
-/** The number of parts, such as ports, that a finding names for one object. A container may have thousands. */
+/** The most parts, such as ports, that a finding names for one object. A container may publish thousands of ports. */
 const SOME = 5
 
 /** Returns the first entries of a list in words: "port 8080/tcp", "ports 8080/tcp, 8443/tcp and 3 more". */
@@ -185,7 +185,7 @@ export function cniCommand(
   return words.length > 0 ? sh`cni ${before} ${words}` : sh`cni ${before}`
 }
 
-/** Removes `--conf-dir`, which `cni reconcile` does not need: it reads the networks of attachments from the cache. */
+/** Removes `--conf-dir`, because `cni reconcile` reads the networks of attachments from the cache. */
 function withoutConfDir(flags: readonly string[]): string[] {
   return flags.filter((_, at) => flags[at] !== "--conf-dir" && flags[at - 1] !== "--conf-dir")
 }

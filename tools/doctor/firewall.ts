@@ -19,7 +19,7 @@ import { linkTowards } from "./host-routes.ts"
 import type { Address, Examined } from "./inside.ts"
 import { type Command, ofOthers, sh } from "./remedy.ts"
 
-/** Names of tables of this suite and the reference suite. Their drops are configured. */
+/** Names of tables of this suite and the reference suite. Drops in these tables are configured. */
 const OURS = /^cni_/
 
 /**
@@ -42,11 +42,13 @@ export interface Attempt {
   readonly walk: () => Walk
 }
 
-/** Packets of one purpose. A fault only if all are dropped: a rule about one port or destination is intended. */
+/**
+ * Packets of one purpose. A fault only if all are dropped, because a rule about one port or destination is intended.
+ */
 interface Kind {
   readonly severity: Finding["severity"]
   readonly why: string
-  /** Whether both ends are containers of the network. Rules that name one of the two addresses are then intended. */
+  /** Whether both ends are containers of the network. If so, rules that name one of their addresses are intended. */
   readonly isBetween?: true
   readonly attempts: (member: Member, others: readonly Member[], at: Walks) => Attempt[]
 }
@@ -251,7 +253,9 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   return first
 }
 
-/** Reports whether rules drop only the container's address, not a neighboring one. Such rules are intended. */
+/**
+ * Reports whether rules drop the container's packets, but not those of a neighboring address. They are then intended.
+ */
 function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { state }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))
@@ -298,7 +302,7 @@ function nameOfStop({ base, rule, device }: Stop): Finding["rule"] {
   return rule === undefined ? "forward-drop" : "forward-drop-rule"
 }
 
-/** Returns one finding for each chain. Ignores packets between containers if the chain also drops others. */
+/** Joins the findings about one chain. Ignores packets between containers if the chain also drops other packets. */
 function oncePerChain(findings: readonly FoundDrop[]): Finding[] {
   return [...Map.groupBy(findings, ({ finding }) => finding.cause).values()].flatMap((alike) => {
     const own = alike.filter(({ isBetween }) => !isBetween)

@@ -4,7 +4,7 @@ import { ownerComment } from "../../pkg/types/mod.ts"
 import { attachmentsOf, deleteRulesOf, type Node, type NodeAttachment, recordedNetwork } from "../node/mod.ts"
 import type { DoctorInput } from "./finding.ts"
 
-/** A plan to run DEL for an orphan. Without a configuration or interface name, deletes only leases and rules. */
+/** A plan to delete an orphan. Without a configuration or an interface name, only leases and rules are deleted. */
 export interface Deletion {
   readonly orphan: NodeAttachment
   readonly network: Network | undefined
@@ -22,7 +22,7 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput,
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
 }
 
-/** Reports whether an orphan can be deleted: with a configuration, a lease or rules. A record is not enough. */
+/** Reports whether an orphan has a configuration, a lease or rules. If it has only a record, it cannot be deleted. */
 export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }

@@ -106,7 +106,9 @@ export interface WantedRoute {
   readonly dst: Uint8Array
   readonly prefix: number
   readonly gateway: Uint8Array | undefined
-  /** "result": in ADD's result. "gateway", "network": to the gateway, or an address's subnet, by the kernel or ptp. */
+  /**
+   * "result": a route in ADD's result. "gateway", "network": to the gateway or a subnet, added by the kernel or ptp.
+   */
   readonly origin: "gateway" | "network" | "result"
   readonly source: Uint8Array | undefined
   readonly route: Route | undefined
@@ -147,12 +149,12 @@ export function missingRoutes(examined: Examined): WantedRoute[] {
   )
 }
 
-/** Reports whether a route has the wanted destination, in any table: sbr and vrf move routes to their own tables. */
+/** Reports whether a route of any table has the wanted destination: sbr and vrf move routes to their own tables. */
 export function isSameDestination({ dst, prefix, type }: ListedRoute, wanted: WantedRoute): boolean {
   return type === RTN_UNICAST && prefix === wanted.prefix && sameBytes(dst, wanted.dst)
 }
 
-/** Reports whether a route has the wanted gateway, or uses another attachment: a pod has one default route. */
+/** Reports whether a route has the wanted gateway, or uses another attachment, because a pod has one default route. */
 function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute, examined: Examined): boolean {
   if (wanted.origin !== "result" || wanted.gateway === undefined || !wanted.route?.gw) return true
   if (nextHops || (gateway && sameBytes(gateway, wanted.gateway))) return true
@@ -161,14 +163,14 @@ function isAsGood({ gateway, index, nextHops }: ListedRoute, wanted: WantedRoute
   return by !== undefined && linkNames.has(by) && !interfaces.some(({ name }) => name === by)
 }
 
-/** Returns the commands that restore an interface to its state after ADD. Skips objects that exist. */
+/** Returns the commands that restore an interface to its state after ADD. Omits objects that exist. */
 export function repairCommands(examined: Examined, { name, link, addresses }: ExaminedInterface): Command[] {
   const up = link && isUp(link) ? [] : [sh`ip link set ${name} up`]
   const missing = addresses.filter((address) => !hasAddress(examined.inside, link, address))
   const isWithoutIpv6 = !examined.inside.addresses?.some(({ index, ip }) => index === link?.index && ip.length === 16)
   const isWanted = missing.some(({ ip }) => familyOf(ip) === AF_INET6)
   return [
-    // While IPv6 was disabled, the kernel deleted all IPv6 addresses of the interface and accepted none.
+    // If the interface has no IPv6 address, IPv6 may be disabled: the kernel then accepts no IPv6 address.
     ...(isWithoutIpv6 && isWanted ? [setSysctl(`net/ipv6/conf/${name}/disable_ipv6`, 0)] : []),
     ...up,
     ...missing.map(({ text }) => giveAddress(text, name)),
@@ -176,7 +178,7 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
   ]
 }
 
-/** Returns commands that restore a name. Renaming takes the link down, so they also restore routes and addresses. */
+/** Returns commands that restore a name. They set the link down for that, so they also restore addresses and routes. */
 export function renameCommands(
   examined: Examined,
   { name, addresses }: ExaminedInterface,
@@ -221,7 +223,7 @@ export function inContainer({ path }: Inside, commands: readonly Command[]): Com
   return sh`nsenter ${net} sh -ec ${commands.map(({ line }) => line).join("; ")}`
 }
 
-/** Returns the port mappings at the host's 127.0.0.1. They need route_localnet on the container's interface. */
+/** Returns the port mappings at the host's 127.0.0.1, which need `route_localnet` on the container's interface. */
 export function localMappings({ one, plugins }: Pick<Examined, "one" | "plugins">): AskedMapping[] {
   const portmap = plugins.find(({ type }) => type === "portmap")
   if (portmap === undefined || portmap.raw.snat === false || one.cached === undefined) return []

@@ -33,7 +33,7 @@ export const checkIpsec: Check = (input) => {
   })
 }
 
-/** Returns the policies that drop all packets from or to an address. Ignores those that an earlier policy overrides. */
+/** Returns the policies that drop all packets from or to an address, except policies that an earlier one overrides. */
 function blockersOf(ip: Uint8Array, input: DoctorInput): FoundPolicy[] {
   const { ipsec } = input.hostTables
   const policies = policiesOf(ipsec, familyOf(ip)).filter(({ policy }) => !policy.isNarrow)

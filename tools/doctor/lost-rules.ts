@@ -11,7 +11,7 @@ export const checkLostRules: Check = (input) => {
     .flatMap((one) => [...missingSpoofCheck(one, input), ...missingPolicy(one, input), ...missingLimit(one, input)])
 }
 
-/** Finds a missing MAC check. Returns none if the reference suite has MAC checks, whose rules name no attachment. */
+/** Finds a missing MAC check. Returns none if MAC checks of the reference suite exist: they name no attachment. */
 function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "bridge cni_spoofcheck"
   const isAsked = pluginsOf(one).some(({ type, raw }) => type === "bridge" && raw.macspoofchk === true)
@@ -32,7 +32,7 @@ function missingSpoofCheck(one: NodeAttachment, input: DoctorInput): Finding[] {
   ]
 }
 
-/** Finds missing policies of the backend nftables. Rules of other backends name no attachment. */
+/** Finds a missing policy of the backend nftables. Ignores other backends, because their rules name no attachment. */
 function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
   const table = "inet cni_firewall"
   const firewall = pluginsOf(one).find(({ type }) => type === "firewall")?.raw
@@ -57,8 +57,8 @@ function missingPolicy(one: NodeAttachment, input: DoctorInput): Finding[] {
 }
 
 /**
- * Finds missing rate limits. A qdisc of the host's end limits the received traffic. A qdisc of an ifb limits the sent
- * traffic: a filter of the host's end redirects all packets to the ifb.
+ * Finds missing rate limits. A qdisc of the host's end limits traffic to the container. For traffic from the container,
+ * a filter of the host's end redirects all packets to an ifb, whose qdisc limits them.
  */
 function missingLimit(one: NodeAttachment, input: DoctorInput): Finding[] {
   const bandwidth = pluginsOf(one).find(({ type }) => type === "bandwidth")?.raw

@@ -6,7 +6,7 @@ export interface Mount {
   readonly options: readonly string[]
 }
 
-/** Returns a path's mount. Of several with one mount point, the last one hides the others. Throws if missing. */
+/** Returns the mount of a path: of several on one mount point, the last. Throws if the path does not exist. */
 export function mountOf(path: string): Mount {
   const real = realPath(path)
   let best: Mount = { point: "", options: [] }

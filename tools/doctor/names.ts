@@ -1,4 +1,4 @@
-/** All findings of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` prints the name's row. */
+/** All findings of `cni doctor`, in the order of docs/findings.md. `cni explain NAME` prints a finding's row. */
 export const findingNames = [
   "cannot-look",
   "no-nftables",

@@ -119,7 +119,7 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return a.ip.length === b.ip.length && (contains(a, b.ip) || contains(b, a.ip))
 }
 
-/** The plugins whose containers have addresses of the host's LAN. Equal host routes are intended there. */
+/** The plugins whose containers have addresses of the host's LAN, so that a host route to that network is intended. */
 const ON_THE_LAN = new Set(describedPlugins.filter(({ isOnLan }) => isOnLan).map(({ name }) => name))
 
 /** Finds host routes to containers' networks that use another interface. */

@@ -2,7 +2,7 @@ import { findNodeRanges } from "../../ipam/host-local/main.ts"
 import { contains, isCniError, parseCidr, parseIp } from "../../pkg/types/mod.ts"
 import { affectedBy, type Check, cniCommand, type Finding } from "./finding.ts"
 
-/** Finds containers with addresses outside the node's range. They were attached before the range changed. */
+/** Finds containers with addresses outside the node's range, because they were attached before the range changed. */
 export const checkNodeRanges: Check = (input) =>
   input.node.networks.flatMap(({ network, pools }) =>
     pools.flatMap(({ rangesFile, directory }): Finding[] => {

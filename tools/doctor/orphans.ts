@@ -33,7 +33,7 @@ export const checkLostPaths: Check = ({ attachments }) =>
     ]
   })
 
-/** Returns the findings about an orphan. Joins a deleted container's lease and rules with its record. */
+/** Returns the findings about an orphan. The finding about its record or lease also names its other objects. */
 function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   const isFixable = isProvablyGone(one) && isDeletable(planDeletion(one, input))
   const { network } = one
@@ -75,7 +75,7 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   return found
 }
 
-/** Returns the remedy for an orphan. `cni gc` needs the network's file, which a runtime's own network lacks. */
+/** Returns the remedy for an orphan. Without a file of its network, `cni gc` cannot be the remedy. */
 function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
   const { networks, places } = input.node
   const hasFile = networks.some(({ network }) => network?.name === one.network)
@@ -100,8 +100,8 @@ function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
 }
 
 /**
- * Reports whether the container provably no longer exists: no link on the host has its peer in the container, and the
- * recorded namespace is missing. Without a recorded namespace, only rules may name the container.
+ * Reports whether the container provably no longer exists: it has no link on the host, and its recorded namespace is
+ * missing. If no namespace is recorded, only rules may name the container.
  */
 export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
   if (link !== undefined) return false

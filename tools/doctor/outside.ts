@@ -7,7 +7,7 @@ import type { Examined } from "./inside.ts"
 import { ofOthers, sh } from "./remedy.ts"
 import { UPLINKS, uplinksOf } from "./uplinks.ts"
 
-/** Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last one, and all routes. */
+/** Finds a host without an IPv4 address for masqueraded packets: its uplink lost the last one and thus all routes. */
 export const checkUplinkAddress: Check = (input) => {
   const { examined, node, hostTables } = input
   const masqueraded = examined.filter(
@@ -132,7 +132,7 @@ export function samplesOfClosed(node: Pick<Node, "routes">, examined: readonly E
   return [...closed.filter(isWide), ...wanted].map(sampleOf)
 }
 
-/** Returns host routes that drop packets and that no lower metric overrides, except default and the kernel's. */
+/** Returns host routes that drop packets and that no lower metric overrides, except default and kernel routes. */
 function closedRoutes(node: Pick<Node, "routes">): { route: NodeRoute; to: Cidr }[] {
   const open = new Map<string, number>()
   for (const { isClosed, dst, metric = 0 } of node.routes)

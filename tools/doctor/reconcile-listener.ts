@@ -6,7 +6,7 @@ import { sh } from "./remedy.ts"
 /** The timeout for an answer of D-Bus, long enough for a busy machine. */
 const PATIENCE_MS = 5000
 
-/** Finds what the `cni reconcile` listener could not restore, and its absence where firewalld removes rules. */
+/** Finds objects that the `cni reconcile` listener could not restore, or a missing listener if firewalld runs. */
 export const checkReconcileListener: Check = ({ attachments }) => {
   const record = findListenerRecord()
   if (record) return lossesLeft(record)

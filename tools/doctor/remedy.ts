@@ -52,7 +52,7 @@ function stepsOf(command: Command): Command[] {
   return isSequence && steps.length === values.length ? steps.flatMap(stepsOf) : [command]
 }
 
-/** Joins commands that differ in one value, which may occur several times: appends lists, or else uses a loop. */
+/** Joins commands that differ in one value: joins the lists in its place, or else loops over the value. */
 function loopOf(commands: readonly Command[]): Command | undefined {
   const [first] = commands
   if (first === undefined || commands.length === 1) return first

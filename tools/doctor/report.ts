@@ -9,7 +9,7 @@ import { Command, continued } from "./remedy.ts"
 /** The number of lines of the longest command that is shown in full without --all. */
 const LONG_COMMAND = 6
 
-/** Returns the report for terminals: errors first, then planned deletions. `isWhole` names all objects. */
+/** Returns the report for terminals: errors first, then planned deletions. If `isWhole`, names all objects. */
 export function report(
   { findings }: Examination,
   deletions: readonly Deletion[],
@@ -29,7 +29,7 @@ export function report(
   return [...parts, ...(fixes.length > 0 ? [fixes.join("")] : [])].map((part) => `${part}\n`).join("")
 }
 
-/** Returns a remedy's lines. Those of a command end with a backslash, to stay one command when pasted. */
+/** Returns a remedy's lines. Lines of a command end with a backslash, so that they are one command when pasted. */
 function remedyLines({ remedy, rule }: Finding, screen: ScreenSize, isWhole: boolean): string {
   if (!(remedy instanceof Command)) return wrapped(`do: ${remedy}`, screen, "  ")
   const lines = continued(remedy.line, Math.min(screen.columns ?? 100, 120) - 6)

@@ -126,7 +126,7 @@ function unrouted(examined: Examined, address: Address, walks: Walks): Finding[]
   ]
 }
 
-/** Describes the end of a packet that policy routing does not deliver: a drop, or a gateway that does not answer. */
+/** Describes why policy routing does not deliver a packet: a drop, or a gateway that does not answer. */
 function reasonOf(hops: Walk["hops"]): string | undefined {
   return (hops.findLast(({ passes, where }) => passes === "perhaps" && where === "host") ?? hops.at(-1))?.what
 }
@@ -157,8 +157,8 @@ function closedBy({ action, table, family }: Rule, routes: readonly ListedRoute[
 }
 
 /**
- * Describes the effect of a container's rule on its packets. Returns undefined if the rule is harmless. A default route
- * through an unknown gateway is a fault, but a tunnel is intended.
+ * Describes the effect of a container's rule on its packets, or returns undefined if the rule is harmless. A default
+ * route through a gateway that ADD's result lacks is a fault, but a route into a tunnel is intended.
  */
 function fateOf(rule: Rule, ip: Uint8Array, routes: readonly ListedRoute[], { inside, interfaces, one }: Examined) {
   const closed = closedBy(rule, routes)

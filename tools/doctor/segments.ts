@@ -11,7 +11,7 @@ interface Station {
   readonly segment: string
 }
 
-/** Finds addresses and MACs that two containers of one segment share, and addresses of a container's own bridge. */
+/** Finds addresses and MACs that two containers of one segment share, or that a container shares with its bridge. */
 export const checkSegments: Check = ({ examined, node }) => {
   const stations = examined.flatMap((each) =>
     each.interfaces.flatMap((one): Station[] => {
@@ -47,7 +47,7 @@ export const checkFailedAddresses: Check = ({ examined }) =>
     }),
   )
 
-/** Finds container addresses that the host has on the container's bridge or VLAN, where it is others' gateway. */
+/** Finds container addresses that the host also has on their bridge or VLAN, as the gateway of other containers. */
 function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput["node"]): Finding[] {
   const isSegment = ({ kind }: (typeof links)[number]) => kind === "bridge" || kind === "vlan"
   const onHost = links.filter((link) => link.nsid === undefined && isSegment(link) && link.addresses.length > 0)

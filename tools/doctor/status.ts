@@ -33,7 +33,7 @@ export async function checkStatus(runtime: Runtime, network: Network): Promise<F
   }
 }
 
-/** Returns the plugins that support STATUS. A plugin without it may answer anything. */
+/** Returns the plugins that support STATUS. Other plugins may return anything. */
 async function withStatus(runtime: Runtime, plugins: readonly NetworkPlugin[]): Promise<NetworkPlugin[]> {
   const found: NetworkPlugin[] = []
   for (const plugin of plugins) {

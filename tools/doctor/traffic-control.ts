@@ -51,7 +51,10 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   return `sends ${packets} to ${lost}: they are dropped`
 }
 
-/** Returns a filter's remedy. Restores a limit of bandwidth whose ifb was deleted. Others have other owners. */
+/**
+ * Returns a filter's remedy: to restore a limit of bandwidth whose ifb was deleted, or to delete the filter if
+ * unintended.
+ */
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],

@@ -143,7 +143,7 @@ export function uplinksOf(input: DoctorInput, family: Family): NodeLink[] {
   })
 }
 
-/** Finds strict rp_filter on an uplink without the host's answers: it drops packets for published ports. */
+/** Finds an uplink with strict rp_filter and without the host's answers: it drops packets for published ports. */
 export const checkUplinkFilters: Check = (input) => {
   const { node, sysctl } = input
   const defaults = node.routes.filter(({ dst, dev }) => dst === "0.0.0.0/0" && dev !== undefined)
@@ -167,7 +167,7 @@ export const checkUplinkFilters: Check = (input) => {
   })
 }
 
-/** Finds published ports without 127.0.0.1, because route_localnet is off on the interface toward the container. */
+/** Finds published ports that 127.0.0.1 does not reach, because `route_localnet` is off toward the container. */
 export const checkLocalnet: Check = (input) => {
   const { examined, hostTables, node, sysctl } = input
   const own = new Set(containerLinks(input))

@@ -57,7 +57,7 @@ Examples:
   },
 }
 
-/** Returns the message about an unknown error. It names the section about the error's code, or a similar name. */
+/** Returns the message about an unknown error, with the section about the error's code, or a similar name. */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
   const hint =

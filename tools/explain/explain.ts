@@ -22,8 +22,8 @@ export interface Explanation {
 }
 
 /**
- * Explains one error: a message, a log line, or an error object in JSON. For an unknown message of a known plugin it
- * names the plugin's suite. `known` is empty if no entry matches.
+ * Explains one error: a message, a log line, or an error object in JSON. If no entry matches, `known` has an entry for
+ * the plugin that the text names, or is empty if the text names none.
  */
 export function explain(text: string, messages = knownMessages(), unknownOf = unknownMessageOf): Explanation {
   const error = readError(text)
@@ -106,7 +106,9 @@ function withoutLogging(message: string): string {
 /** Words in lines about container networks. */
 const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
 
-/** Words in lines about container images. Such lines may also contain "sandbox" or "dial tcp". */
+/**
+ * Words in lines about container images. Unless such a line names a plugin, only patterns with these words match it.
+ */
 const image = /\b(pull|pulling|image|registry)\b/i
 
 /** Reports whether a text is about a container network: it has certain words, an error object, or a plugin's name. */

@@ -33,7 +33,7 @@ export interface Pasted {
   readonly rest: string
 }
 
-/** Separates findings from a text: names, doctor's report, or its JSON. Unknown names stay in the rest. */
+/** Separates findings from a text: names, doctor's report, or its JSON. Unknown names stay in the rest of the text. */
 export function takeFindings(text: string, known: ReadonlyMap<string, KnownFinding>): Pasted {
   const counts = new Map<string, number>()
   const take = (name: string | undefined) => {
@@ -53,7 +53,7 @@ export function takeFindings(text: string, known: ReadonlyMap<string, KnownFindi
   return { counts, rest: rest.join("\n") }
 }
 
-/** Returns the names in doctor's JSON, `{"findings": [{"rule": …}]}`, its list, or an object. Else undefined. */
+/** Returns the names in doctor's JSON, `{"findings": [{"rule": …}]}`, its list, or one finding, else undefined. */
 function namesInJson(text: string): string[] | undefined {
   try {
     const value: unknown = JSON.parse(text)

@@ -38,7 +38,7 @@ const kinds: Readonly<Record<string, MessageKind>> = {
 /** The section of docs/messages.md about logs of other suites. Its rows are not messages. */
 const LOGS = "Logs of other suites"
 
-/** The least weight of this suite's messages. Any program may write shorter ones, such as "Cannot find …". */
+/** The least weight at which this suite's messages are certain. Any program may write shorter ones: "Cannot find …". */
 const LEAST_OWN_WEIGHT = 24
 
 /** A section of a page: its heading, a link to it, and its text. */

@@ -17,7 +17,7 @@ export function otlpOf(lines: readonly Numbered[], host: string) {
 
 function spanOf({ sequence, line }: Numbered) {
   const startMs = Date.parse(line.time)
-  // A call without a parent begins a trace of its own. Repeated exports have the same IDs.
+  // A call without a parent begins a trace of its own. IDs are a hash, so that repeated exports have the same ones.
   const own = sha256(`${sequence} ${line.time} ${line.plugin} ${line.verb} ${line.container}`)
   const { trace = { id: own.slice(0, 32), span: own.slice(32, 48), parent: undefined } } = line
   const named = {

@@ -17,7 +17,7 @@ export function countersText({ received, sent }: Counters): string {
   return `↓ ${bytesText(received.bytes)}  ↑ ${bytesText(sent.bytes)}`
 }
 
-/** Returns one line for each of doctor's findings. It precedes the other details. */
+/** Returns a line for each of doctor's findings, for the beginning of an object's details. */
 export function faultLines(faults: readonly Fault[] = []): string[] {
   return faults.map(({ rule, severity, text }) => `${severity.toUpperCase()} ${rule}: ${text}`)
 }

@@ -8,13 +8,13 @@ export interface Attachment {
   readonly whole: string
   /** The text in `spec.config`, unquoted. Undefined if the object has none. */
   readonly config: string | undefined
-  /** The offset in the file of each UTF-16 code unit of `config`. Without one, the first is the object's. */
+  /** The file offset of each UTF-16 code unit of `config`. Without `config`, one offset: where to report that. */
   readonly offsets: readonly number[]
   /** Whether `spec.config` is an object or a list, which the API server rejects. */
   readonly isObject: boolean
 }
 
-/** Reports whether a file is YAML by its name. Runtimes read no YAML. */
+/** Reports whether a file's name is that of a YAML file, which runtimes ignore. */
 export function isManifest(name: string): boolean {
   return /\.ya?ml$/i.test(name)
 }
@@ -84,7 +84,7 @@ interface YamlObject {
   readonly indent: number
 }
 
-/** Returns a file's documents, and the items of list documents. In an item's `text`, a space replaces the dash. */
+/** Splits a file into documents, and List documents into items. In an item's `text`, a space replaces the dash. */
 function objectsIn(whole: string): YamlObject[] {
   let at = 0
   return whole.split(/^(?=---)/m).flatMap((document): YamlObject[] => {
@@ -134,8 +134,8 @@ function unquote(whole: string, at: number, indent: number, end: number): Unquot
 }
 
 /**
- * Returns the text of a block scalar. The block ends before the first line that is not indented more than its key. Its
- * indentation stays, because JSON ignores spaces.
+ * Returns the text of a block scalar. The block ends before the first line that is not indented more than its key. The
+ * text keeps its indentation, because JSON ignores spaces.
  */
 function block(whole: string, at: number, indent: number, end: number): Unquoted {
   const start = whole.indexOf("\n", at) + 1

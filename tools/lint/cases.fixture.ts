@@ -1,8 +1,8 @@
 import type { Rule } from "./rules.ts"
 
 /**
- * Files with a fault that a rule must find. The mark "«", which is removed from the file, shows its position. Without a
- * mark, it is at the beginning of the first file.
+ * Files with a fault that a rule must find. The mark "«", which is removed from the file, shows the position of the
+ * fault. Without a mark, the fault is at the beginning of the first file.
  */
 export interface Case {
   readonly rule: Rule

@@ -20,7 +20,7 @@ export interface PlacedRange {
   readonly range: Range
 }
 
-/** Few addresses: pods that replace others need new addresses before the old ones are free. */
+/** Fewer free addresses are reported, because pods that replace others need addresses before the old ones are free. */
 const FEW = 6n
 
 /** Checks the address ranges of a network. Returns the valid ranges. */

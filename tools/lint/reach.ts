@@ -26,7 +26,7 @@ function checkAddresses({ source, node, known }: Entry, findings: Findings): voi
   })
 }
 
-/** Reports masquerade without a route to other networks. A DHCP server may send a route. */
+/** Reports masquerade without a route to other networks. Ignores dhcp, because a DHCP server may send a route. */
 function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findings): void {
   const isMasqueraded = (known?.name === "bridge" || known?.name === "ptp") && isOn(node, ["ipMasq"])
   const isFixed = ipam?.name === "host-local" || ipam?.name === "static"
@@ -39,7 +39,7 @@ function checkDefaultRoute({ source, node, known, ipam }: Entry, findings: Findi
   })
 }
 
-/** Reports sbr without a gateway for its table. host-local always returns one, static only if configured. */
+/** Reports sbr without a gateway for its table: static returns a gateway only if configured, and host-local always. */
 function checkSourceRouting({ source, node, known }: Entry, before: readonly Entry[], findings: Findings): void {
   if (known?.name !== "sbr" || itemsAt(node, ["gateways"]).length > 0 || nodeAt(node, ["table"]) !== undefined) return
   const maker = before.find(({ ipam }) => ipam?.name === "static")

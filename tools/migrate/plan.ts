@@ -28,7 +28,7 @@ export interface Switch {
   readonly other: OtherSuite
 }
 
-/** Plans the switch. To this suite, pods do not change; back, their rules move to iptables for the Go plugins. */
+/** Plans the switch. A switch to this suite leaves pods unchanged. A switch back moves their rules to iptables. */
 export function planPods({ direction, pods, other }: Switch): PodPlan[] {
   return pods.map((pod) => {
     const closes = whyClosed(pod, other)

@@ -12,7 +12,7 @@ import {
   recordedPlugins,
 } from "../node/mod.ts"
 
-/** The packet filter that contains rules of a pod. Both filters contain some during the switch back. */
+/** The packet filter that contains rules of a pod. During the switch back, it can be "both". */
 export type Place = "iptables" | "nftables" | "both"
 
 /** An attachment of a container that runs or may run, with its objects on the host. */
@@ -42,7 +42,7 @@ export interface MigratingPod extends Owner {
 /** This suite's tables, by purpose. */
 const TABLES = { masquerade: "cni_masquerade", portsBy: "cni_hostports", firewall: "cni_firewall" } as const
 
-/** Returns the nf_tables table of a plugin whose rules can also be in iptables. Returns `undefined` for others. */
+/** Returns the nf_tables table of a plugin whose rules can also be in iptables, or undefined for other plugins. */
 export function tableOf(type: string): string | undefined {
   if (type === "portmap") return TABLES.portsBy
   if (type === "firewall") return TABLES.firewall
@@ -120,7 +120,7 @@ function isOurs(one: NodeAttachment): boolean {
   return isMarked || one.link?.alias === mark
 }
 
-/** Returns ADD's version. If a network list has several, an older library chooses another than a newer one. */
+/** Returns the version in ADD's result, because libraries differ in which version of a network list they choose. */
 function versionOfAdd({ cached }: NodeAttachment): string | undefined {
   const version = cached?.result && member(cached.result, "cniVersion")
   return typeof version === "string" ? version : undefined

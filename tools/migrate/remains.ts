@@ -46,14 +46,14 @@ export function sweep(node: Node): { removed: string[]; remaining: Remaining[]; 
   return { removed, remaining: remaining(), failures }
 }
 
-/** Returns a predicate: an owner comment names an attachment with a record, an interface, or a live namespace. */
+/** Returns a function that reports whether a comment names an attachment with a record, an interface or a namespace. */
 function livingOwners(node: Node): (comment: string) => boolean {
   const living = attachmentsOf(node).filter(({ cached, link, isAlive }) => cached || isAlive || link?.kind === "veth")
   const comments = new Set(living.map(ownerComment))
   return (comment) => comments.has(comment)
 }
 
-/** Reports whether the container is gone without DEL yet. The Go plugins' DEL would leave its nf_tables rules. */
+/** Reports whether a deleted container still has nf_tables rules, which the Go plugins' DEL would leave. */
 function isAbandoned({ cached, isAlive, rules }: NodeAttachment): boolean {
   return cached !== undefined && isAlive === false && rules.some(({ place }) => OURS.test(place))
 }
@@ -97,7 +97,7 @@ function labels(): string[] {
   return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
 }
 
-/** Removes devices that bandwidth created. The Go plugin's DEL finds only one for each container. */
+/** Removes ifb devices of bandwidth, because the Go plugin's DEL finds only one for each container. */
 function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): string[] {
   const gone = links.filter(({ kind, nsid, alias = "" }) => {
     return kind === "ifb" && nsid === undefined && alias.split("/").length === 3 && !isLiving(alias)

@@ -31,7 +31,7 @@ export interface NodeAttachment extends Owner {
   readonly ports: readonly string[]
   /** Requested ports without a rule. */
   readonly unservedPorts: readonly string[]
-  /** Requested ports that forward to another interface of the container. A port has one destination at a time. */
+  /** Requested ports that lead to another interface of the container, because a port has one destination at a time. */
   readonly standbyPorts?: readonly string[] | undefined
   /** The host's end, or the link inside the container if the host has no end. */
   readonly link?: NodeLink | undefined
@@ -110,7 +110,7 @@ class Drafts {
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
   }
 
-  /** Returns a rule's attachments. The reference suite's comments lack the interface, and some the network. */
+  /** Returns a rule's attachments. They are several if its comment names no interface, as in the reference suite. */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
     const found = commentOfContainer(owner)
@@ -139,7 +139,7 @@ function addCached(drafts: Drafts, cached: CacheEntry, writtenMs: number | undef
   draft.addresses.push(...(result?.ips.filter((ip) => isOfContainer(ip, result)).map(({ address }) => address) ?? []))
 }
 
-/** Reports whether an address belongs to the container. The result of bridge also lists the host's interfaces. */
+/** Reports whether an address is the container's, and not that of an interface of the host in the result. */
 function isOfContainer({ interface: index }: Result["ips"][number], { interfaces }: Result): boolean {
   return index === undefined || interfaces[index] === undefined || Boolean(interfaces[index].sandbox)
 }
@@ -221,7 +221,9 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
   }
 }
 
-/** Returns an attachment's link, and surplus veth ends as `twins`. Of several, the link in the result is used. */
+/**
+ * Returns an attachment's link, and surplus veth ends as `twins`. Of several links, `link` is the one in the result.
+ */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
   const [only, ...others] = links
   if (only && others.length === 0) return { link: only } // the usual case, without a search through all links
@@ -231,7 +233,7 @@ function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeA
   return { link, twins: twins.length === 0 || link?.kind !== "veth" ? undefined : twins }
 }
 
-/** Returns the namespace's path: the recorded one or, if that was unmounted, that of a process inside. */
+/** Returns the path of the namespace: the recorded one or, if that was unmounted, the path of a process in it. */
 function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, find: FindInhabitant) {
   const isAlive = noted ?? (netns === undefined ? undefined : isNamespace(netns))
   const pid = isAlive === false && link ? find(link) : undefined
@@ -239,7 +241,7 @@ function placeOf({ netns, isAlive: noted }: Draft, link: NodeLink | undefined, f
   return { netns: `/proc/${pid}/ns/net`, isAlive: true, lostPath: netns }
 }
 
-/** Returns the host's end that a result names. Links of the reference suite have no alias. */
+/** Returns the host's end that a result names, because links of the reference suite have no alias. */
 function hostEndOf(result: Result | undefined, links: readonly NodeLink[]): NodeLink | undefined {
   const names = result?.interfaces.filter(({ sandbox }) => !sandbox).map(({ name }) => name) ?? []
   return links.find(({ name, kind, nsid }) => nsid === undefined && kind === "veth" && names.includes(name))

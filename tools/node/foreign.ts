@@ -17,7 +17,7 @@ export function foreign(text: string): string {
   return text.replace(HIDDEN, (found) => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
-/** Escapes all texts in a value, including keys. Returns the same object if it contains no such characters. */
+/** Escapes all texts in a value, including keys. Returns the same object if it contains nothing to escape. */
 export function foreignValue<T extends JsonValue>(value: T): T {
   if (typeof value === "string") return foreign(value) as T
   if (Array.isArray(value)) {

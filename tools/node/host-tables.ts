@@ -50,8 +50,8 @@ export interface HostTables {
 const FAMILIES: readonly Family[] = [AF_INET, AF_INET6]
 
 /**
- * Reads the host's route to each address, and whether each bridge's forwarding database contains the bridge's own MAC.
- * Sends one request for each. Throws `NetlinkError`.
+ * Reads the host's rules, routes, neighbors and IPsec state, its routes to `addresses`, and the forwarding databases of
+ * `bridges`. Throws `NetlinkError`.
  */
 export function readHostTables(addresses: readonly Uint8Array[], bridges: readonly NodeLink[]): HostTables {
   using host = RouteSocket.open()
@@ -81,7 +81,7 @@ export function countedOf(neighbours: readonly Neighbour[], family: Family): num
   return neighbours.filter(({ ip, state }) => familyOf(ip) === family && !(state & NeighbourState.Permanent)).length
 }
 
-/** Reports whether a bridge's database lacks its own local MAC. Always false before kernel 5.0: no such request. */
+/** Reports whether a bridge's database lacks its own local MAC. False before kernel 5.0, which lacks the request. */
 function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   const entry = unlessErrno(
     () => findForwardingEntry(host, { index: index as Ifindex, name }, mac) ?? "unknown",
@@ -92,7 +92,7 @@ function isDeaf(host: RouteSocket, { index, name, mac }: NodeLink): boolean {
   return entry === "unknown" || entry?.isLocal === false
 }
 
-/** The maximum number of datagrams from one forwarding database. A container adds entries by sending from many MACs. */
+/** The maximum number of datagrams from one forwarding database, to which a container can add entries. */
 const DATAGRAMS = 64
 
 function fixedEntriesOf({ index, name }: NodeLink): FixedEntry[] {

@@ -54,7 +54,7 @@ const DROP = 0
 const ACCEPT = 1
 const GOTO = -4 >>> 0
 
-/** Returns a rule's verdict. Undefined if it has none, for `return`, and for an iptables extension as target. */
+/** Returns a rule's verdict. Undefined if it has none, or if it is `return` or the target of an iptables extension. */
 export function verdictOf({
   expressions,
 }: FoundRule): "accept" | "drop" | { jump: string; isGoto: boolean } | undefined {

@@ -6,7 +6,7 @@ export type NameOf = (type: string) => string
 
 /**
  * Returns a function that names plugins by the content of their files, because bridge may be installed as `cnv-bridge`.
- * A type without a file of this suite in the directories keeps its name. Reads each file once.
+ * If the directories have no file of this suite for a type, the type is the name. Reads each file once.
  */
 export function namesOfFiles(binDirs: readonly string[]): NameOf {
   const names = new Map<string, string>(describedPlugins.map(({ name }) => [name, name]))

@@ -14,8 +14,8 @@ export interface AskedMapping {
 }
 
 /**
- * Returns the port mappings that the ADD had to publish. A network without portmap publishes none, although runtimes
- * record the values. With Multus, the delegate with portmap has its own record.
+ * Returns the port mappings that the ADD had to publish: none for a network without portmap, although runtimes record
+ * the mappings there too. With Multus, the delegate with portmap has its own record.
  */
 export function askedMappings(cached: Cached): AskedMapping[] {
   const { portMappings } = cached.capabilityArgs

@@ -20,7 +20,7 @@ export interface NodePlaces {
   readonly dataDir: string
 }
 
-/** A part of the node that could not be read, and the reason. An empty list alone would be misleading. */
+/** A part of the node that could not be read, and the reason. The part's list is empty. */
 export interface Unread {
   readonly what: "networks" | "cache" | "leases" | "links" | "routes" | "rules"
   readonly reason: string
@@ -47,8 +47,8 @@ export function cacheDirs(cacheDir: string): string[] {
 }
 
 /**
- * Directories below the runtime's cache that are not caches. One has the runtime's own results, the other has
- * host-local's leases, where a network may be named "results".
+ * Directories below the runtime's cache that are not caches: the runtime's own results, and host-local's leases, where
+ * a network may be named "results".
  */
 const NO_CACHES = ["results", "networks"]
 
@@ -133,7 +133,7 @@ function readCached({ cacheDir: runtimes, binDirs }: NodePlaces): { cache: Cache
   return found
 }
 
-/** Returns cache files without JSON, as after a full disk or power failure, or not regular. Throws read errors. */
+/** Returns cache files that are not regular or not JSON, as after a full disk or power failure. Throws read errors. */
 export function brokenRecords(cacheDir: string): string[] {
   const broken: string[] = []
   cachedAttachments(cacheDir, undefined, (file) => {

@@ -29,7 +29,7 @@ export class RecordedNetwork {
   }
 }
 
-/** A cache record. A record that was not read together with others has its configuration only as bytes. */
+/** A cache record. `recorded` is absent if it was not read together with other records. */
 interface WithNetwork {
   readonly config: Uint8Array
   readonly recorded?: RecordedNetwork

@@ -128,8 +128,8 @@ export function answerFromOutside(trip: Trip, left: Packet): Hop[] {
 }
 
 /**
- * Evaluates an answer whose connection the host tracks. The kernel restores the client's address as destination before
- * it chooses the route, and restores the source after the postrouting rules.
+ * Evaluates an answer's path through the host, which tracks the connection. The kernel restores the client's address as
+ * destination before it chooses the route, and restores the source after the postrouting rules.
  */
 function answerThroughHost(trip: Trip, answer: Packet): Hop[] {
   const { way, kernel } = trip

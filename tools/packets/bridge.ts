@@ -7,7 +7,7 @@ import type { Packet } from "./packet.ts"
 import type { Hop } from "./packet-path.ts"
 import { describe, dropped, holderOf, type Trip } from "./trip.ts"
 
-/** Evaluates a packet to another container of the bridge. Only with br_netfilter do frames pass the filter. */
+/** Evaluates a packet to another container of the bridge. Rules apply to frames only with br_netfilter. */
 export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop[] {
   const { way, node } = trip
   const text = formatIp(packet.destination)
@@ -32,8 +32,8 @@ export function throughBridge(trip: Trip, bridge: NodeLink, packet: Packet): Hop
 }
 
 /**
- * Returns the reason why the answer of a container on the same bridge is lost, or `undefined` if it is not lost. The
- * host has translated the packet's addresses, and only the host can translate those of the answer back.
+ * Returns the reason why the answer of a container on the same bridge is lost, or `undefined` if it is not lost. It is
+ * lost if it bypasses the host, because only the host can restore the addresses that the host translated.
  */
 export function answerLost(trip: Trip, other: NodeAttachment, packet: Packet): string | undefined {
   const { attachment } = trip

@@ -51,7 +51,7 @@ export class ChainWalk {
     this.packet = packet
   }
 
-  /** Returns a base chain's decision, with its policy. "perhaps": it drops, unless an earlier rule accepted. */
+  /** Returns a base chain's decision or policy. "perhaps": it drops the packet unless an earlier rule accepts it. */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
     const verdict = end === "end" ? policy : end

@@ -1,4 +1,4 @@
-/** Makes the kernel's random choices. The numbers of the choices identify a path, so that it can be repeated. */
+/** Makes the kernel's random choices. The list of choices identifies a path, so that it can be evaluated again. */
 export class Choices {
   readonly #wanted: readonly number[]
   readonly taken: { readonly chosen: number; readonly count: number }[] = []
@@ -14,7 +14,9 @@ export class Choices {
     return chosen
   }
 
-  /** Returns the next path's choices: the last one with an untried alternative changes. Undefined after the last. */
+  /**
+   * Returns the next path's choices: the last one with an untried alternative changes. Undefined after the last path.
+   */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {
       const { chosen, count } = this.taken[at] ?? { chosen: 0, count: 0 }
@@ -24,7 +26,7 @@ export class Choices {
   }
 }
 
-/** Evaluates each combination of choices once, at most `most`. Returns the results, and whether they are complete. */
+/** Evaluates each combination of choices once, but at most `most`. Returns the results, and whether these are all. */
 export function explore<T>(walk: (choices: Choices) => T, most: number): { found: T[]; isAll: boolean } {
   const found: T[] = []
   let wanted: readonly number[] | undefined = []

@@ -186,7 +186,7 @@ class Run {
     return undefined
   }
 
-  /** Converts between host and network byte order, in units of `size` bytes: reverses, as the host is little-endian. */
+  /** Converts between host and network byte order, in units of `size` bytes: reverses them on little-endian hosts. */
   #byteorder({ sreg = 1, dreg = 1, length = 4, size = 4 }: Of<"byteorder">): Outcome {
     const { value, known, ...rest } = this.#registers.read(sreg, length)
     const swapped = (from: Uint8Array) => from.map((_, at) => from[at - (at % size) + size - 1 - (at % size)] ?? 0)
@@ -200,7 +200,7 @@ class Run {
     return this.#undecided(bits)
   }
 
-  /** Continues after unknown bits. Chooses an outcome for a random value. Otherwise the match is unknown. */
+  /** Handles a comparison of unknown bits: chooses an outcome if they are random, or else notes that it is unknown. */
   #undecided({ isRandom, what = "a value" }: Bits): Outcome {
     if (isRandom) return this.#choices.take(2) === 0 ? undefined : "break"
     return this.#cannotTell(what)

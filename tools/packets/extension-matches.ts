@@ -217,7 +217,7 @@ function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/** Evaluates reverse path filtering: struct xt_rpfilter_info. Matches if the route to the source uses the input. */
+/** Evaluates reverse path filtering: struct xt_rpfilter_info. Matches if the input is on the route to the source. */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

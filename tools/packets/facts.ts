@@ -12,7 +12,7 @@ export function describeRefusal(refusal: RouteRefusal, ip: Uint8Array): string {
   return `has no route to ${formatIp(ip)}`
 }
 
-/** Returns ", by table 100" for a route outside of the tables default, main and local. Returns "" for these. */
+/** Returns text such as ", by table 100", or "" for the tables default, main and local. */
 export function tableText(table: number): string {
   return table === 0 || (table >= 253 && table <= 255) ? "" : `, by table ${table}`
 }

@@ -24,7 +24,7 @@ const NAT_PRIORITY: Readonly<Record<string, number>> = { prerouting: -100, outpu
 /** `NF_IP_PRI_CONNTRACK`: the priority at which the kernel looks up the connection. */
 const CONNTRACK_PRIORITY = -200
 
-/** Evaluates a hook's base chains by priority, as the kernel does. "ingress" and "egress" belong to a `device`. */
+/** Evaluates a hook's base chains by priority, as the kernel does. "ingress" and "egress" are hooks of `device`. */
 export function passHook(questions: FilterQuestions, hook: string, sent: Packet, device?: string): HookResult {
   const isSource = hook === "postrouting" || hook === "input"
   const notes: Note[] = []

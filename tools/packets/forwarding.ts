@@ -25,7 +25,7 @@ export function whyNotForwarded({ destination, input }: Packet): string | undefi
   return undefined
 }
 
-/** Returns why the kernel refuses to forward a packet. Several reasons have one errno, which differs by kernel. */
+/** Returns why the kernel refuses to forward a packet. One errno stands for several reasons, and differs by kernel. */
 export function whyRefused({ kernel }: Trip, { source, destination, input }: Packet, refusal: RouteRefusal): string {
   const from = formatIp(source)
   if (refusal === "ENETUNREACH" || refusal === "EACCES" || refusal === "ESRCH")
@@ -94,7 +94,7 @@ export function tellNeighbour(
 /** The state after a request without an answer; <linux/neighbour.h>. */
 export const NUD_INCOMPLETE = 1
 
-/** Reports faults that prevent a container or its host from finding the MAC of the container's next hop. */
+/** Notes what may prevent a container from finding its next hop's MAC, or the host from finding the container's MAC. */
 export function tellNextHop(
   { way, node, kernel }: Trip,
   { sandbox, inside }: Container,

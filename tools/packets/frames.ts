@@ -14,7 +14,7 @@ export function fromPort(trip: Trip, packet: Packet, port: string, bridge: strin
   return passFrame(trip, "prerouting", frame) && passFrame(trip, "input", frame)
 }
 
-/** Evaluates a frame from the host to a container's bridge port. False if dropped, true without a port. */
+/** Evaluates a frame from the host to a container's bridge port. False if it is dropped, true if no port exists. */
 export function toPort(trip: Trip, packet: Packet, { link: end }: NodeAttachment): boolean {
   const bridge = trip.node.links.find(({ nsid, index }) => nsid === undefined && index === end?.master)
   if (end === undefined || bridge === undefined) return true

@@ -48,7 +48,7 @@ export function throughHost(trip: Trip, arriving: Packet): Hop[] {
   return isLocal ? toHost(trip, packet) : forward(trip, packet, route)
 }
 
-/** Returns the kernel's route for a packet. Of several next hops with interfaces up, it chooses one at random. */
+/** Returns the kernel's route for a packet. If several next hops have interfaces that are up, chooses one at random. */
 function routeOf(trip: Trip, packet: Packet, input?: Ifindex): ListedRoute | RouteRefusal {
   const { kernel, node, rules } = trip
   const { destination: dst, source: src, protocol, destinationPort } = packet

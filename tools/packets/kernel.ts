@@ -36,7 +36,7 @@ export interface Kernel {
   layoutOf(table: Table, set: string): SetLayout | undefined
   /** Returns the element that contains a key, possibly in a range, or else the catch-all element. */
   elementOf(table: Table, set: string, layout: SetLayout, key: Uint8Array): Element | undefined
-  /** Reports whether a set or map may have a partly unknown key. Also true if this is unknown, as with ranges. */
+  /** Reports whether a set or map may contain a partly unknown key. True if that cannot be told, as with ranges. */
   mayHave(table: Table, set: string, layout: SetLayout, key: Bits): boolean
   /** Returns the `RTN_*` type of an address on the host, or on `link` only. */
   addressType(ip: Uint8Array, link?: string): number

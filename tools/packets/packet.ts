@@ -48,7 +48,7 @@ export interface Packet {
 
 export const IPPROTO = { icmp: 1, tcp: 6, udp: 17, icmpv6: 58 } as const
 
-/** Returns a packet in which only values are known that are equal before and after a rule that may match. */
+/** Returns the packet after a rule that may match: only values that are equal in both packets stay known. */
 export function agreeingPacket(before: Packet, after: Packet): Packet {
   return {
     ...before,
@@ -231,7 +231,7 @@ export function ctOf(packet: Packet, key: number, direction: number | undefined)
   return unknownBits(`ct key ${key}`)
 }
 
-/** The first port of clients: `net.ipv4.ip_local_port_range`, RFC 6335. An answer's destination is not below it. */
+/** The first port of clients: `net.ipv4.ip_local_port_range`, RFC 6335. An answer's destination port is not lower. */
 export const CLIENT_PORTS = 0x8000
 const TCP_FLAGS = 13
 

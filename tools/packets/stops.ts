@@ -32,7 +32,7 @@ const PORTS = [0, 53, 80, 443, 40000] as const
 
 /**
  * Returns the chain in a container that drops all packets from the container, or all packets to it, for one of its
- * addresses. Only rules in base chains are known.
+ * addresses. Evaluates only rules in base chains, because no others were read.
  */
 export function closedInside(inside: Inside, { ifName }: NodeAttachment, own: readonly Uint8Array[]): Stop | undefined {
   const { filter } = inside

@@ -29,8 +29,8 @@ export interface NodeState {
   /** Returns the namespace of an attachment. Without this function, rules in containers are not evaluated. */
   readonly insideOf?: ((one: NodeAttachment) => Inside | NotInside | undefined) | undefined
   /**
-   * Whether the path ends with a check for a listening process, and the answer has a path of its own. Otherwise the
-   * path has a line for each place where the answer may be lost.
+   * Whether the path ends with a check for a listening process, and the answer has a path of its own. If not, the path
+   * has a line for each place where the answer may be lost.
    */
   readonly isWhole?: boolean
   /** The data that several evaluations of one node share. */
@@ -53,8 +53,8 @@ export interface Trip extends NodeState {
 }
 
 /**
- * Evaluates the rules at a hook for a packet, and reports their effect. Returns undefined if they drop the packet. With
- * `isQuiet`, it does not report a hook without an effect.
+ * Evaluates the rules at a hook for a packet, and reports their effect. Returns undefined if they drop the packet. If
+ * `isQuiet`, reports only hooks with an effect.
  */
 export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet = false): HookResult | undefined {
   const result = passHook(rules, hook, packet)
@@ -65,7 +65,7 @@ export function pass({ way, rules }: Trip, hook: string, packet: Packet, isQuiet
   return result.verdict === "drop" ? undefined : result
 }
 
-/** Evaluates an interface's ingress or egress. False if packets are dropped. Reports no hook without effect. */
+/** Evaluates and reports the rules and tc filters at an interface. Returns false if they drop the packet. */
 export function passDevice(trip: Trip, hook: "ingress" | "egress", device: string, packet: Packet): boolean {
   const xdp = hook === "ingress" && trip.node.links.find(({ nsid, name }) => nsid === undefined && name === device)?.xdp
   if (xdp)
@@ -77,7 +77,9 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
   return result.verdict !== "drop" && (hook === "ingress" || passTrafficControl(trip, hook, device, packet))
 }
 
-/** Evaluates rules at a hook of family bridge for a frame that is not ARP. This suite's tables only match MACs. */
+/**
+ * Evaluates rules at a hook of family bridge for a frame that is not ARP. Skips this suite's tables, which match MACs.
+ */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
   const isAsked = ({ table, type, hook: at }: BaseChain) =>
     table.family === "bridge" && type === "filter" && at === hook && !OURS.test(table.name)
@@ -116,7 +118,7 @@ export function passInside(trip: Trip, one: NodeAttachment, hooks: readonly stri
 /** The name of this list in `notWhole`. */
 const FILTER_RULES = "rules of the packet filter"
 
-/** Returns the known rules of a container: those in base chains. Sets are unknown. */
+/** Returns the rules in a container's base chains. Other chains, and the content of sets, are unknown. */
 export function insideRules(inside: Inside, filter: FilterView, choices: Choices): FilterQuestions {
   const { bases } = filter
   const isRead = (chain: { name: string }) => bases.some(({ name }) => name === chain.name)
@@ -137,7 +139,7 @@ export function insideRules(inside: Inside, filter: FilterView, choices: Choices
   return { bases, rulesOf: (chain) => (isRead(chain) ? rulesOf(chain) : undefined), kernel, choices }
 }
 
-/** Reports an interface's traffic control filters, at egress also the qdisc. False if they drop the packet. */
+/** Reports an interface's traffic control filters and, at egress, its qdisc. Returns false if they drop the packet. */
 function passTrafficControl(
   { way, node, kernel }: Trip,
   hook: "ingress" | "egress",

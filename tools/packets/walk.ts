@@ -20,7 +20,7 @@ const MAX_PATHS = 16
 
 /**
  * Evaluates the first packet of a container's connection: reads links, routes and rules, and requests the kernel's
- * route for the packet. Evaluates each path of a random choice. Changes nothing.
+ * route for the packet. Evaluates one path for each outcome of a random choice. Changes nothing.
  */
 export function walk(state: ContainerState, sandbox: Netns, destination: Destination): Walk {
   using inside = sandbox.openRoute()

@@ -29,7 +29,7 @@ import { cacheDirs, type NameOf } from "../node/mod.ts"
 
 export interface ChainMember {
   readonly type: string
-  /** The plugin's CHECK input without `prevResult` and `runtimeConfig`. A network's attachments share the object. */
+  /** The plugin's CHECK input without `prevResult` and `runtimeConfig`, shared by all attachments of a network. */
   readonly config: JsonObject
   /** The `runtimeConfig` as JSON. */
   readonly runtimeConfig?: string
@@ -120,7 +120,7 @@ function recordReader({ network: only, containers }: Wanted, nameOf: NameOf) {
     } catch {
       return skip(`its namespace "${netns}" cannot be inspected`, true)
     }
-    // All namespaces are on one device. The number may now be that of another process in the host's namespace.
+    // All namespaces are on one device. A path with a process ID may now be that of a process in the host's namespace.
     if (found?.device !== host.device || found.inode === host.inode)
       return skip(`its namespace "${netns}" does not exist`, false)
     if (isBeingDeleted(owner, added)) return skip("a DEL has started", false)
@@ -166,7 +166,7 @@ function sandboxOf(result: JsonObject | undefined): string | undefined {
   return sandboxes.find((sandbox) => typeof sandbox === "string" && sandbox !== "") as string | undefined
 }
 
-/** Replaces flannel with its delegate, kept in flannel's file. Without the file, keeps only other plugins. */
+/** Replaces flannel with its delegate from flannel's file. If that is unreadable, calls `refuse` and omits flannel. */
 function withDelegates(
   chain: readonly ChainMember[],
   owner: Owner,

@@ -2,7 +2,7 @@
 const [QUIET_MS, BURST_MS] = [20, 200]
 /** The longest pause between two checks for the same reason. */
 const LONGEST_PAUSE_MS = 30_000
-/** After this time without a check for a reason, in milliseconds, its next check has no extra pause. */
+/** The time in milliseconds without a check for a reason after which that reason's next check has no extra pause. */
 const CALM_MS = 60_000
 
 /** Schedules checks soon after a loss, with growing pauses if losses for one reason continue. Never gives up. */
@@ -19,7 +19,7 @@ export class BackOff {
     else this.#pending.set(reason, { since: now, last: now })
   }
 
-  /** Returns the next check's time and reason, and the first loss's time. Returns undefined without a loss. */
+  /** Returns the next check's time and reason, and the first loss's time. Returns undefined if nothing was lost. */
   next(): { readonly reason: string; readonly at: number; readonly since: number } | undefined {
     const dues = [...this.#pending].map(([reason, { since, last }]) => {
       const burst = Math.min(last + QUIET_MS, since + BURST_MS)

@@ -45,7 +45,9 @@ interface Known {
 /** The changes of the host's interfaces, addresses, routes and settings. */
 export interface LinkNews {
   readonly isSuspect: boolean
-  /** Whether an interface lost a dependent object, and is perhaps about to be deleted. `isShaken` decides later. */
+  /**
+   * Whether an interface lost a dependent object. Ask `isShaken` later, because a DEL may be deleting the interface.
+   */
   readonly isUnsure: boolean
   /** Whether a setting below /proc/sys changed to a harmful value. */
   readonly isSetting: boolean
@@ -53,13 +55,13 @@ export interface LinkNews {
 }
 
 /**
- * Watches the host's interfaces and their dependent objects. A loss is an object that is deleted while its interface
- * remains. A DEL deletes the interface too, so it causes no loss.
+ * Watches the host's interfaces and their dependent objects. A deleted object is a loss if its interface remains. A DEL
+ * deletes the interface too, so it causes no loss.
  */
 export class LinkWatch implements Disposable {
   readonly #events = new NetlinkSocket(NETLINK_ROUTE, GROUPS)
   readonly #links = new Map<number, Known>()
-  /** The indexes of interfaces that lost an object. It is a loss if the interface still exists later. */
+  /** The indexes of interfaces that lost an object. If such an interface still exists later, that is a loss. */
   readonly #shaken = new Set<number>()
   #isUnsure = false
   /** Whether an error prevented the processing of received notifications. */
@@ -84,7 +86,7 @@ export class LinkWatch implements Disposable {
     })
   }
 
-  /** Processes notifications. After an error, the next call lists all. Throws `SyscallError` and `NetlinkError`. */
+  /** Processes notifications. After an error, the next call lists links. Throws `SyscallError` and `NetlinkError`. */
   take(): LinkNews {
     let [isSuspect, isSetting, isOverrun] = [false, false, this.#isBehind]
     this.#isBehind = true
@@ -127,8 +129,8 @@ export class LinkWatch implements Disposable {
     const { header, attributes } = linkPayload.decode(payload)
     const known = this.#links.get(header.index)
     if (header.family === AF_BRIDGE) {
-      // A notification about a port's settings does not contain the former values. ADD changes no settings long after
-      // it created the port.
+      // A notification about a port's settings lacks the former values, so each counts as a possible loss, unless ADD
+      // may still be setting up the port.
       const isOld = known !== undefined && (type === DELLINK || monotonicMs() - known.since > SET_UP_MS)
       if (isOld) this.#shake(header.index)
       return false

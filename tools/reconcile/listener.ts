@@ -65,7 +65,9 @@ class Listener implements Disposable {
     this.#tally.remove()
   }
 
-  /** Runs all steps, even after a failure. Throws after too many consecutive ones: a new process may succeed. */
+  /**
+   * Runs all steps, even after a failure. Throws after many consecutive failures, because a new process may succeed.
+   */
   #attempt(steps: readonly (() => void)[]): void {
     let reason: string | undefined
     for (const step of steps) {
@@ -107,7 +109,7 @@ class Listener implements Disposable {
     if (rules.isOverrun || links.isOverrun) this.#lose("overrun")
     const { retryAt } = this.#firewalld
     if (retryAt !== undefined && retryAt <= monotonicMs() && this.#firewalld.connect()) this.#lose("firewalld")
-    // firewalld answers no call while it loads its rules. A check that starts then receives the first answers.
+    // While firewalld loads its rules, it answers no call. A check that starts now waits for its first answers.
     const isStarting = rules.isFirewalld && this.#firewalld.fd !== undefined
     if (this.#firewalld.take() || isStarting) this.#lose("firewalld")
   }
@@ -145,8 +147,7 @@ class Listener implements Disposable {
     this.#tally.count(trigger, losses.length > 0 ? "failed" : count > 0 ? "restored" : "complete")
     this.#tally.write()
     this.#againMs = losses.length > 0 ? Math.min(2 * this.#againMs, LONGEST_PAUSE_MS) : AGAIN_MS
-    // A check for another reason does not replace the check that waits for a concurrent ADD's record, because it is too
-    // early.
+    // A check for another reason does not replace this one, because it is too early for a concurrent ADD's record.
     if (losses.length > 0 || count > 0) this.#againAt = now + this.#againMs
     else if (trigger === "again") this.#againAt = undefined
     collectGarbage()

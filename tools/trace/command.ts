@@ -168,7 +168,7 @@ function parseInbound(args: Arguments): Inbound {
 
 type Verdict = "arrives" | "lost" | "unknown"
 
-/** Returns whether the packet arrives. For a refused probe, the hops show whether a rule or the other end did it. */
+/** Returns whether the packet arrives. For a refused probe, the hops show whether a rule or the receiver refused it. */
 function verdictOf(hops: readonly Hop[], probed: Probed | undefined): Verdict {
   const ends = hops.filter(({ where }) => where === "end")
   if (probed?.outcome === "refused") return ends.every(({ passes }) => passes === "no") ? "lost" : "arrives"

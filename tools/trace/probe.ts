@@ -62,13 +62,13 @@ export function connectionError(fd: Fd, address: Uint8Array): number {
   const said = new Int32Array(1)
   engine.getsockopt(fd, SOL_SOCKET, SO_ERROR, said)
   if (said[0]) return said[0]
-  // SO_ERROR is also 0 for a socket that never tried to connect. A second connect fails on a connected socket, or
-  // confirms the connection.
+  // SO_ERROR is also 0 for a socket that never tried to connect, so a second connect must confirm the connection: it
+  // fails on a connected socket.
   const errno = -engine.connect(fd, address)
   return errno === 0 || errno === errnoNumber("EISCONN") ? 0 : errnoNumber("ENOTCONN")
 }
 
-/** Reports whether the attempt continues after this error: a non-blocking socket, or a signal interrupted the call. */
+/** Reports whether the connection attempt continues after this error: EINPROGRESS, or EINTR from a signal. */
 export function isPending(errno: number): boolean {
   return errno === errnoNumber("EINPROGRESS") || errno === errnoNumber("EINTR")
 }
