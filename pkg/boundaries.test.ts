@@ -97,7 +97,9 @@ const testsMayImport: Readonly<Record<string, readonly string[]>> = {
 const isPlugin = (room: string) =>
   /^(pkg|plugins|ipam|meta|install)\b/.test(room) && !["pkg/libcni", "pkg/loop", "pkg/npm"].includes(room)
 
-/** Reports whether a file is in the tool, on the plugins' engine with promises. The agent is not: it runs on Bun. */
+/**
+ * Reports whether a file is of the tool, which may use promises. The agent is not part of it, because it runs on Bun.
+ */
 const isTool = (file: string) => /^(cmd|tools|pkg\/(libcni|loop))\//.test(file) && !/^cmd\/agent(\/|\.ts$)/.test(file)
 
 /** The back ends of pkg/engine, the only files that use an engine directly. */
@@ -124,13 +126,16 @@ const ofAnEngine = anyOf([
 /** Parts of the language for asynchronous code. */
 const ofWaiting = /\bnew Promise\b|\bPromise\.|\b(async|await)\b/
 
-/** A name beyond ASCII: QuickJS-ng 0.17.0 may read "é" as "Ã©". The bundler turns quoted keys into names. */
+/**
+ * A name beyond ASCII. It is forbidden, because QuickJS-ng 0.17.0 may read "é" as "Ã©". The bundler turns quoted keys
+ * into names.
+ */
 const strangeName = /[^\0-\x7f]+/
 const strangeKey = /"[^"\n]*[^\0-\x7f"\n][^"\n]*":/
 /** A key that the bundler would turn into such a name, for files with tables and pictures beyond ASCII. */
 const strangeNameAsKey = /(?<=[{,]\s*)"(?=[^"]*[^\0-\x7f])[\p{ID_Start}$_][\p{ID_Continue}$]*":/u
 
-/** A line that reads clock, random numbers or environment at loading. A heap image would keep the result. */
+/** A line that reads clock, random numbers or environment at loading. A heap image would contain the old result. */
 const whileLoading =
   /^(?:export )?(?:const|let) [^=]*= (?!.*=>).*\b(Date\.now|new Date|monotonicMs|bootMs|random(Hex|Bytes)|readEnvironment|engine\.\w+)\(/m
 

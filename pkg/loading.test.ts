@@ -9,7 +9,9 @@ const modules = [...new Bun.Glob("{pkg,plugins,ipam,meta}/*/**/*.ts").scanSync(r
   .filter((file) => !notForPlugins.test(file))
   .map((file) => join(root, file))
 
-/** Imports all modules with traps for system calls, clock and random numbers. Returns the name of the first called. */
+/**
+ * Imports all modules with traps for system calls, clock and random numbers. Returns the first called function's name.
+ */
 function touchedBy(more = ""): string {
   const script = `
     const { engine } = await import(${JSON.stringify(join(root, "pkg/engine/mod.ts"))})

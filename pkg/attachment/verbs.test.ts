@@ -1,4 +1,7 @@
-/** The common code with a plugin without a link, without root. More in integration/kernel/pkg/attachment.test.ts. */
+/**
+ * Tests the common code without root, with a plugin that creates no link. See also
+ * integration/kernel/pkg/attachment.test.ts.
+ */
 import { expect, test } from "bun:test"
 import { CniError, Code, type Owner } from "../types/mod.ts"
 import { refusalOf } from "../types/testing.ts"
@@ -8,7 +11,7 @@ import { defineInterfacePlugin } from "./verbs.ts"
 
 const config: AttachmentConfig = { mtu: undefined, ipam: undefined, dns: undefined }
 
-/** Runs a verb of a plugin with these functions. Returns the recorded calls, and the refusal at the end. */
+/** Runs a verb of a plugin that has the functions `hooks`. Returns the recorded calls, and then the refusal, if any. */
 function run(
   verb: "check" | "del" | "gc" | "status",
   hooks: Partial<InterfacePlugin<AttachmentConfig>>,

@@ -17,7 +17,7 @@ export interface Identity {
   otherNsid?: number | undefined
 }
 
-/** The place from which a socket of the host sees a link: the namespace of `nsid`, or the host if undefined. */
+/** The namespace in which a socket of the host lists a link: that of `nsid`, or the host's if undefined. */
 interface View {
   nsid?: number | undefined
   /** The host's nsid for itself, if it has one. */

@@ -44,7 +44,7 @@ describe("an interface that nothing is to be waited for", () => {
     dns: {},
   }
 
-  /** Configures a link on a kernel that refuses these types of requests. Returns the kernel, and the error. */
+  /** Configures a link on a kernel that refuses requests of the types `refused`. Returns the kernel and the error. */
   function configure(...refused: number[]) {
     const kernel = new ScriptedKernel((request) => {
       const errno = refused.includes(request.type) ? 95 : 0 // EOPNOTSUPP

@@ -76,7 +76,10 @@ test("a link that no longer exists is not waited for", () => {
 const [IFA_F_DADFAILED, IFA_F_TENTATIVE, IFA_F_PERMANENT] = [0x08, 0x40, 0x80]
 const RTM_GETADDR = 22
 
-/** Waits for the addresses of eth0, with the flags of a new round after each event. Returns the number of events. */
+/**
+ * Waits for the addresses of eth0, which have the next flags of `rounds` after each event. Returns the number of
+ * events.
+ */
 function detect(...rounds: readonly (readonly number[])[]): number {
   let round = 0
   const listed = () =>

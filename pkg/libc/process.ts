@@ -21,13 +21,13 @@ export function randomHex(byteLength: number): string {
   return text
 }
 
-/** Sleeps for a time; signals do not end it early. It is for waiting for an event that no descriptor reports. */
+/** Sleeps for `ms` milliseconds, even if signals arrive. It is for waiting for an event that no descriptor reports. */
 export function sleep(ms: number): void {
   const end = monotonicMs() + ms
   for (let left = ms; left > 0; left = end - monotonicMs()) engine.poll(new Int32Array(), Math.ceil(left))
 }
 
-/** Returns this process's environment. Of several values of a name it returns the first, like getenv(3). */
+/** Returns this process's environment. If a name has several values, returns its first value, like getenv(3). */
 export function readEnvironment(): Record<string, string> {
   const variables: Record<string, string> = {}
   for (const entry of engine.environment()) {

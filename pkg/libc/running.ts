@@ -33,7 +33,7 @@ export interface Program extends Omit<Spawn, "stdin"> {
   readonly ownSession?: boolean
   /** The time to wait after the program's end for descendants that hold stdout or stderr; no limit by default. */
   readonly drainMs?: number
-  /** Receives each chunk of the stream on arrival. The output then is not kept and has no limit. */
+  /** Receives each chunk of stdout on arrival. With this function, stdout is not kept and has no limit. */
   readonly onStdout?: (chunk: Uint8Array) => void
   readonly onStderr?: (chunk: Uint8Array) => void
 }
@@ -84,7 +84,7 @@ export class Running implements Disposable {
     return this.#child.pid
   }
 
-  /** The descriptors to wait for, at most `leftMs` and until `isOver`. `serve` gets the result of the wait. */
+  /** The descriptors to wait for, at most `leftMs` and until `isOver`. Pass the result of the wait to `serve`. */
   get requests(): readonly PollRequest[] {
     const events = Poll.In
     const reading = this.#output.map(({ fd }) => ({ fd: this.#isStopped ? NO_FD : fd, events }))

@@ -28,7 +28,10 @@ function setOf(signals: readonly number[]): BigUint64Array {
   return new BigUint64Array([signals.reduce((bits, signal) => bits | (1n << BigInt(signal - 1)), 0n)])
 }
 
-/** Sets the soft and the hard limit of open descriptors, like `ulimit -n`. Throws `EPERM` beyond the hard limit. */
+/**
+ * Sets the soft limit of open descriptors, and the hard limit `bound`, like `ulimit -n`. Throws `EPERM` if the process
+ * may not raise the hard limit.
+ */
 export function setDescriptorLimit(limit: number, bound: number): void {
   const value = new BigUint64Array([BigInt(limit), BigInt(bound)]) // struct rlimit64
   check("prlimit64", "RLIMIT_NOFILE", () => engine.prlimit64(0, RLIMIT_NOFILE, value))

@@ -92,8 +92,8 @@ export function receive(fd: Fd, into: Uint8Array, flags: number, sender: Netlink
 }
 
 /**
- * Closes a socket without waiting for the kernel's cleanup. The socket is put into the queue of a socket pair that only
- * this queue refers to. The kernel's collector of such pairs finds it at once, and closes it in a kernel thread
+ * Closes a socket without waiting for the kernel's cleanup. Puts the socket into the queue of a socket pair to which
+ * nothing else refers. The kernel's garbage collector finds the pair at once, and closes the socket in a kernel thread
  * (unix(7), SCM_RIGHTS). Kernels before 6.8 close it within this close(2), so no time is saved. Throws `SyscallError`;
  * the socket then is still open.
  */

@@ -38,7 +38,7 @@ function whileWritten<T>(path: string, work: () => T): T {
   return result
 }
 
-/** Kills the descendant that has deliberately outlived the program. Its process ID is the program's output. */
+/** Kills the descendant that the program has left running. The output is the descendant's process ID. */
 function withoutDescendant(ended: Story): Story {
   const pid = Number(ended.stdout)
   return { ...ended, stdout: pid > 1 && engine.kill(pid, 9) === 0 ? "killed" : "no descendant" }
@@ -226,8 +226,8 @@ export const descriptors = () => readDirectory("/proc/self/fd").length
 export const isChildless = () => engine.wait4(-1, new Int32Array(1), 1) === -10
 
 /**
- * Starts a program with no free descriptor, then with one, and so on, and returns each result. The last number
- * suffices. The process must have a low limit of descriptors.
+ * Starts a program with no free descriptor, then with one, and so on up to seven, which suffice. Returns each result.
+ * The process must have a low limit of descriptors.
  */
 export function spawnWithFewDescriptors(): Json {
   const before = descriptors()

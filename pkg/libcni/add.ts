@@ -13,9 +13,9 @@ import type { ResultDocument } from "./typed.ts"
 
 /** Options of ADD beyond upstream's library. */
 export interface AddOptions {
-  /** Whether to run DEL for the whole chain after a failure. Otherwise the caller must run it. */
+  /** Whether to run DEL for the whole chain after a failure. If false, the caller must run it. */
   readonly undo?: boolean
-  /** Whether to run the plugins although the attachment is cached, not deleted. The specification forbids this. */
+  /** Whether to run the plugins even if the attachment is cached and not deleted, which the specification forbids. */
   readonly again?: boolean
 }
 

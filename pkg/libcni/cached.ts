@@ -14,7 +14,7 @@ export interface CachedAttachment extends Omit<Attachment, "capabilityArgs"> {
   readonly network: string
   /** The network list at the time of ADD. */
   readonly config: Uint8Array
-  /** Whether `config` contains all plugins that ran. Upstream's library omits plugins of the network's directory. */
+  /** Whether `config` contains all plugins that ran. Upstream's library leaves out those of the network's directory. */
   readonly configComplete: boolean
   /** The result of the last plugin. */
   readonly result: JsonObject | undefined

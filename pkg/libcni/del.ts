@@ -10,14 +10,14 @@ import { throwIfStopped } from "./stop.ts"
 
 /** Options of DEL beyond upstream's library. */
 export interface DelOptions {
-  /** Whether to keep the record for an ADD with `again`. A caller that is killed between them can repeat both. */
+  /** Whether to keep the record for an ADD with `again`. A caller that is killed before the ADD can repeat both. */
   readonly keepRecord?: boolean
 }
 
 /**
  * Detaches a container from a network. Runs every plugin, last to first, each with the cached result (from
- * configuration version 0.4.0 on). The plugins are those of the network at ADD, from the cache (`asAdded`). `network`
- * names the network; its plugins run if the cache has none that are usable.
+ * configuration version 0.4.0 on). The plugins are those of the network at ADD, from the cache (`asAdded`). If the
+ * cache has no usable plugins, runs those of `network`.
  *
  * A failing plugin does not stop the others from cleaning up. Throws all failures at the end, and the cached result
  * stays for the next attempt. An unreadable result stays as well: the plugins run without it, and the error mentions
@@ -48,7 +48,7 @@ export async function deleteAttachment(
   await deleteWith(runtime, asAdded(cached, { network, attachment }), cached, options)
 }
 
-/** Runs DEL with exactly these plugins. Only the result is from the cache. */
+/** Runs DEL with the plugins of `attached`. Takes only the result from the cache. */
 export async function deleteWith(
   runtime: Runtime,
   attached: Attached,

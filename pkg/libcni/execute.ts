@@ -8,7 +8,7 @@ import { pause, throwIfStopped } from "./stop.ts"
 
 const stdoutLimit = 16 * 1024 * 1024
 const stderrKept = 64 * 1024
-/** The timeout for pipes that a descendant holds after the plugin's end. They already contain the plugin's output. */
+/** The time to wait for pipes that descendants hold after the plugin's end. They already contain its output. */
 const drainMs = 1_000
 
 /**
@@ -39,7 +39,7 @@ function reasonOfStop(ended: Ended, { timeoutMs }: Execution): string | undefine
   return ended.wroteTooMuch ? `more than ${stdoutLimit} bytes on stdout` : undefined
 }
 
-/** Runs the plugin. Retries the start of a file that is being written, because other installers write in place. */
+/** Runs the plugin. If its file is being written, tries again, because some installers overwrite files in place. */
 async function run(
   { file, env, stdin, timeoutMs, signal }: Execution,
   waitsMs: readonly number[],

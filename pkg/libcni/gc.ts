@@ -8,7 +8,7 @@ import type { AttachmentId, Network, Runtime } from "./network.ts"
 import { callPlugin, failedPlugin, joinErrors } from "./plugin-call.ts"
 import { deriveRequest } from "./request.ts"
 
-/** The valid attachments. A function is called when no other operation runs, so its view of the cache is current. */
+/** The valid attachments. A function is called while no other operation runs, so that it sees the current cache. */
 export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[] | Promise<readonly AttachmentId[]>)
 
 /**

@@ -63,7 +63,10 @@ export function loadNetworkFile(file: string): Network {
   return { ...list, plugins }
 }
 
-/** Reads a regular file. Opening a FIFO would wait for a writer, forever and even after a signal. Throws code 7. */
+/**
+ * Reads a regular file. Refuses other files, because opening a FIFO would wait for a writer, forever and even after a
+ * signal. Throws code 7.
+ */
 function readRegular(file: string): Uint8Array {
   if (!isRegularFile(stat(file))) throw invalid(`Cannot use "${file}": it is not a regular file`)
   return readFile(file)

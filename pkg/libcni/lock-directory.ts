@@ -36,7 +36,7 @@ export class LockDirectory implements Disposable {
   #aliveAt: number
   #isHeld = true
 
-  /** Takes a lock if it is free. `lossOf` creates the error for the case that it is lost. Throws `SyscallError`. */
+  /** Takes a lock if it is free. `lossOf` creates the error that reports its loss. Throws `SyscallError`. */
   static take(path: string, lossOf: (path: string) => Error): LockDirectory | undefined {
     if (!makeIfFree(path)) return undefined
     const made = findStat(path)
@@ -56,7 +56,7 @@ export class LockDirectory implements Disposable {
     return this.#lost.signal
   }
 
-  /** Renews the lock. After an error, which may be temporary, it is lost only once others may take it. */
+  /** Renews the lock. After an error, which may be temporary, the lock is lost only once others may take it. */
   #beat(): void {
     try {
       const found = findStat(this.#path)
@@ -119,7 +119,7 @@ function removeDead(path: string): boolean {
   return true
 }
 
-/** Reports whether no other process removes the directory. True without flock(2): on Node and some file systems. */
+/** Reports whether no other process removes the directory. Returns true if flock(2) does not work, as on Node. */
 function isForUs(fd: Fd): boolean {
   try {
     return tryLock(fd)

@@ -15,8 +15,8 @@ const defaultWaitMs = 120_000
 const everything = ".gc"
 
 /**
- * An operation. Its runtime is the caller's, but the signal also aborts when the lock is `lost`. Another process then
- * works on the container, and the operation must stop.
+ * An operation. Its runtime is the caller's, but the signal also aborts when the lock is `lost`. The operation must
+ * then stop, because another process may work on the container.
  */
 type Operation<T> = (runtime: Runtime, lost: AbortSignal) => Promise<T>
 

@@ -56,7 +56,7 @@ export interface Runtime {
   readonly timeoutMs?: number
   /** The timeout of the wait for other operations on the container in milliseconds; two minutes if absent. */
   readonly lockTimeoutMs?: number
-  /** When it aborts, plugin and children are killed. The operation then throws code 11, with the reason as cause. */
+  /** When it aborts, the plugin and its children are killed. The operation throws code 11, with the reason as cause. */
   readonly signal?: AbortSignal
   /** Functions that find and run plugins, instead of processes of this machine. */
   readonly exec?: Exec

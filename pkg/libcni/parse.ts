@@ -106,7 +106,7 @@ function checkPlugin(raw: JsonObject): NetworkPlugin {
   return { type, raw }
 }
 
-/** Returns warnings about reserved keys, which do not belong in a file. They are passed on, as upstream does. */
+/** Returns warnings about reserved keys, which do not belong in a file, but are passed on, as by upstream. */
 function reservedKeyWarnings(plugin: NetworkPlugin): string[] {
   return Object.keys(plugin.raw)
     .filter((key) => reservedKeys.some((reserved) => reserved === key) || key.startsWith("cni.dev/"))

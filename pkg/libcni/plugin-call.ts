@@ -7,7 +7,7 @@ import { throwIfStopped } from "./stop.ts"
 
 export type Operation = "ADD" | "CHECK" | "DEL" | "GC" | "STATUS" | "VERSION"
 
-/** The `CNI_*` variables. An absent value is "", except for `CNI_PATH`: by default the runtime's `path`. */
+/** The `CNI_*` variables. An absent value is "", except `path` (`CNI_PATH`), which is the runtime's by default. */
 export type CallParameters = Partial<Pick<Attachment, "containerId" | "netns" | "ifName" | "args"> & { path: string }>
 
 interface PluginCall {
@@ -45,7 +45,7 @@ export async function callPlugin(
   }
 }
 
-/** Passes stderr to the runtime. A failing log must not stop an attachment halfway. */
+/** Passes stderr to the runtime. Ignores errors, because a failing log must not stop an attachment halfway. */
 function tell(runtime: Runtime, chunk: Uint8Array): void {
   try {
     runtime.stderr(chunk)

@@ -94,7 +94,7 @@ export function chainResult(stdout: string, networkVersion: string): JsonObject 
   return inVersion(parseJsonObject(stdout, "result"), networkVersion)
 }
 
-/** Returns a result in a version; the same document if it already has that one. Throws like `convertResult`. */
+/** Returns a result in a version; the same document if it already has that version. Throws like `convertResult`. */
 export function inVersion(result: JsonObject, version: string): JsonObject {
   const asked = version === "" ? "0.1.0" : version
   const written = member(result, "cniVersion")

@@ -2,7 +2,7 @@ import { decodeResult, type JsonObject, type Result } from "../types/mod.ts"
 import { inVersion } from "./request.ts"
 import type { ResultDocument } from "./typed.ts"
 
-/** Converts a result to another version. Throws code 1 if that cannot represent it, and code 6 if it is no result. */
+/** Converts a result to a version. Throws code 1 if `version` cannot represent it, and code 6 if it is not a result. */
 export function convertResult(result: ResultDocument | JsonObject, version: string): ResultDocument {
   return inVersion(result as JsonObject, version) as unknown as ResultDocument
 }

@@ -19,7 +19,10 @@ import type { MasqueradeRules } from "./iptables-rules.ts"
 
 export interface Stale {
   chain: string
-  /** The Go plugins' comment on the container's rules. Others are of a container whose chain has the same name. */
+  /**
+   * The Go plugins' comment on the container's rules. A rule with another comment is of another container, whose chain
+   * has the same name.
+   */
   comment: string
   /** Reports whether the attachment that the comment of a mark names is stale. */
   isOwnerStale(ownerComment: string): boolean

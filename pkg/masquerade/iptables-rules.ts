@@ -15,7 +15,7 @@ import {
 export const TABLE = "nat"
 export const PARENT = "POSTROUTING"
 
-/** The pattern of the names of masquerade chains. Other chains of CNI have letters in place of these digits. */
+/** The pattern of the names of masquerade chains. Other chains of CNI have capital letters after "CNI-". */
 export const ANY_CHAIN = /^CNI-[0-9a-f]{24}$/
 
 const MULTICAST = { [AF_INET]: "224.0.0.0/4", [AF_INET6]: "ff00::/8" } as const

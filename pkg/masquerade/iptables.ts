@@ -84,8 +84,8 @@ export class IptablesMasquerade
   }
 
   /**
-   * Removes the masquerade of an attachment. It needs a program only for legacy tables. It reads `namespace` only if
-   * the Go plugins have left rules that do not name the container's interface. Throws `CniError`.
+   * Removes the masquerade of an attachment. Runs a program only for legacy tables. Reads `namespace` only if the Go
+   * plugins have left rules that do not name the container's interface. Throws `CniError`.
    */
   remove(owner: Owner, namespace: NamespaceFile): void {
     let beside: Set<string> | undefined
@@ -95,7 +95,7 @@ export class IptablesMasquerade
     })
   }
 
-  /** Removes an interface's rules. `isInUse` reports an unmarked address, "10.1.0.2/32", of another interface. */
+  /** Removes an interface's rules. `isInUse` reports whether an address without mark is of another interface. */
   #removeMarked(owner: Owner, isInUse: (source: string) => boolean): void {
     const [mark, comment] = [ownerComment(owner), containerComment(owner)]
     const isOwnerStale = (found: string) => found === mark

@@ -26,7 +26,7 @@ export interface MasqueradeLayout {
   family: Family
   table: Table
   chain: Chain
-  /** The addresses whose packets are masqueraded. Several networks with separate bridges may have the same address. */
+  /** The addresses whose packets are masqueraded. Several networks with separate bridges may share an address. */
   containers: SharedSet
   /** The last rule of the chain, which does the masquerade. */
   rule: Rule

@@ -32,7 +32,7 @@ import {
   prefixIn,
 } from "./nftables-layout.ts"
 
-/** Returns the prefix lengths with sets of networks; an empty list without the table. Throws `NetlinkError`. */
+/** Returns the prefix lengths that have a set of networks; none if the table does not exist. Throws `NetlinkError`. */
 export function listPrefixes(queues: KeyQueues, { table }: MasqueradeLayout): number[] {
   return queues.namesIn(table).flatMap((name) => prefixIn(name) ?? [])
 }

@@ -146,7 +146,7 @@ export function payloadOf<H extends StructFields, A extends AttributeFields>(
       header: header.read(bytes, 0, Math.min(header.size, bytes.length)),
       attributes: attributes.read(bytes, header.size, bytes.length),
     }),
-    /** Returns the attributes alone. The caller reads fields of the struct at `offsets`. */
+    /** Returns only the attributes. The caller reads the fields of the struct before them at `offsets`. */
     decodeAttributes: (bytes: Uint8Array): Values => {
       if (bytes.length < header.size) header.decode(bytes) // throws
       return attributes.read(bytes, header.size, bytes.length) as Values

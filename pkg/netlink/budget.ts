@@ -43,7 +43,7 @@ export class Budget {
     this.#processorShare = share
   }
 
-  /** Calls `work` and counts its time. A nested call is counted once. */
+  /** Calls `work` and counts its time. The time of a nested call is counted once. */
   spend<T>(work: () => T): T {
     if (this.#since !== undefined) return work()
     this.#since = this.#clock()
@@ -64,7 +64,7 @@ export class Budget {
     this.#take(what, 1)
   }
 
-  /** Like `step`, per datagram of a list. The limit is five times as long, enough for 100,000 routes. */
+  /** Like `step`, before each datagram of a list. The limit is five times as long, enough for 100,000 routes. */
   stepOfList(what: string): void {
     this.#take(what, AT_MOST.list)
   }

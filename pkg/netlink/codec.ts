@@ -69,7 +69,7 @@ export const text: Codec<string> = codec(
   },
 )
 
-/** 0xdc00 + B, a lone low surrogate, stands for byte B of 0x80 or more. Valid UTF-8 never decodes to one. */
+/** 0xdc00 + B, a lone low surrogate, stands for byte B of 0x80 or more. Valid UTF-8 contains no lone surrogate. */
 const ESCAPED_BYTE = 0xdc00
 
 /**

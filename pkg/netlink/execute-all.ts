@@ -39,7 +39,7 @@ export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/** Sends requests in one datagram. If an answer is lost, sends each again, ignoring refusals of executed ones. */
+/** Sends requests in one datagram. If an answer is lost, sends all again, although some may have been executed. */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)

@@ -87,7 +87,7 @@ function toAdd<K extends LinkKind>(spec: LinkSpec<K>): Request {
 }
 
 /**
- * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`, with `alias` by
+ * Creates a veth pair in one request, like `ip link add NAME type veth peer name PEER netns NS`. Sets `alias` like
  * `addAliasedLink`. Throws `EEXIST` if a name is taken; then neither end exists. The kernel ignores a master of the
  * peer here, and refuses `up` for the peer, which has no other end yet.
  */
@@ -151,7 +151,10 @@ export function toSetLink(which: string | NamedLink, change: LinkChange): Reques
   return { type: RTM_NEWLINK, what: `set ${changed.join(", ")} of link "${name}"`, payload }
 }
 
-/** Deletes a link, a veth with its peer, like `ip link del`; with `nsid` in that namespace. Throws `ENODEV`. */
+/**
+ * Deletes a link, and the peer of a veth, like `ip link del`. With `nsid`, deletes the link in that namespace. Throws
+ * `ENODEV` if the link does not exist.
+ */
 export function deleteLink(route: NetlinkSocket, link: NamedLink, nsid?: number): void {
   const payload = linkPayload.encode({ index: link.index }, { targetNetnsId: nsid })
   route.execute({ type: RTM_DELLINK, what: `delete link "${link.name}"`, payload })

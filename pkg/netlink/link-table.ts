@@ -149,7 +149,10 @@ export const ipvlanFlags = { bridge: 0, private: 1, vepa: 2 } as const
 /** `ETH_P_8021Q` and `ETH_P_8021AD`, <linux/if_ether.h>: the first field of a VLAN tag. */
 export const vlanProtocols = { "802.1q": 0x8100, "802.1ad": 0x88a8 } as const
 
-/** Kinds of links that plugins create, with `IFLA_INFO_DATA`, <linux/if_link.h>. Others' data is kept as bytes. */
+/**
+ * Kinds of links that plugins create, with `IFLA_INFO_DATA`, <linux/if_link.h>. The data of other kinds is kept as
+ * bytes.
+ */
 export const linkKinds = {
   bridge: bridgeData,
   veth: attrs({ peer: [1, vethPeer] }), // VETH_INFO_PEER

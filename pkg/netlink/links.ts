@@ -66,7 +66,9 @@ export function linkData<K extends LinkKind>(
 const familySettings = attrs({ inet6: [10, attrs({ settings: [2, bytes] })] })
 const DEVCONF_ACCEPT_RA = 3
 
-/** Reports whether a link accepts router advertisements: `net.ipv6.conf.NAME.accept_ra`. False without IPv6. */
+/**
+ * Reports whether a link accepts router advertisements: `net.ipv6.conf.NAME.accept_ra`. False if the link has no IPv6.
+ */
 export function acceptsRa({ attributes }: Link): boolean {
   const { inet6 } = familySettings.decode(attributes.perFamily ?? new Uint8Array())
   return i32.get(inet6?.settings ?? new Uint8Array(), 4 * DEVCONF_ACCEPT_RA) !== 0
@@ -84,7 +86,9 @@ export function findLink(route: NetlinkSocket, which: string | Ifindex): Link | 
   return route.find(lookUp(which), ENODEV, readLink)
 }
 
-/** Returns a link of the namespace with this nsid; undefined if either no longer exists. Throws `NetlinkError`. */
+/**
+ * Returns a link of the namespace with this nsid; undefined if link or namespace does not exist. Throws `NetlinkError`.
+ */
 export function findLinkInside(route: NetlinkSocket, nsid: number, index: Ifindex): Link | undefined {
   return unlessErrno(() => route.find(lookUp(index, nsid), ENODEV, readLink), "EINVAL")
 }

@@ -53,7 +53,7 @@ export class Lists {
     while (!this.#channel.receive(what).some(isDone)) {}
   }
 
-  /** Returns the results of `pick` without undefined. Reads again a list that has changed. Throws `NetlinkError`. */
+  /** Returns the results of `pick` without undefined. Reads the list again if it has changed. Throws `NetlinkError`. */
   all<T>(request: Request, pick: (message: Message) => T | undefined, attempts = ATTEMPTS): T[] {
     for (let attempt = 1; ; attempt++) {
       const found = this.#allOrAgain(request, pick)

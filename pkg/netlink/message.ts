@@ -70,7 +70,7 @@ export function readMessages(datagram: Uint8Array): Message[] {
   return messages
 }
 
-/** struct nlmsgerr, up to the answered request's header. `error` is a negative errno, or 0 for an acknowledgement. */
+/** struct nlmsgerr, up to the answered request's header. `error` is a negative errno, or 0 for success. */
 const errorHeader = struct({ error: i32, length: u32, type: u16, flags: u16, sequence: u32, port: u32 })
 
 /** `enum nlmsgerr_attrs`: the kernel's own text about a refused request. */

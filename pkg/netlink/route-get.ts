@@ -8,7 +8,10 @@ import { NetlinkError } from "./message.ts"
 import { type ListedRoute, RTM_GETROUTE, readRoute, routeHeader } from "./routes.ts"
 import type { NetlinkSocket } from "./socket.ts"
 
-/** `RTM_F_LOOKUP_TABLE`: asks for the table of an IPv4 route. For IPv6 it is always named, and the flag refused. */
+/**
+ * `RTM_F_LOOKUP_TABLE`: asks for the table of an IPv4 route. For IPv6 the kernel always returns the table, and refuses
+ * the flag.
+ */
 const RTM_F_LOOKUP_TABLE = 0x1000
 
 const questionPayload = payloadOf(

@@ -111,7 +111,10 @@ export function toAddRoute(spec: RouteSpec, mode: Mode): Request & { spec: Route
   return { type: RTM_NEWROUTE, flags, what: `${mode} route ${showRoute(spec)}`, payload: encodeRoute(spec), spec }
 }
 
-/** Deletes a route with all given attributes, any protocol, like `ip route del unicast`. Throws `ESRCH` if none. */
+/**
+ * Deletes a route with all given attributes and any protocol, like `ip route del unicast`. Throws `ESRCH` if there is
+ * none.
+ */
 export function deleteRoute(route: NetlinkSocket, spec: RouteSpec): void {
   route.execute(toDeleteRoute(spec))
 }
@@ -141,7 +144,7 @@ export interface RouteFilter {
   protocol?: number
   /** RTN_*. The kernel applies this criterion. */
   type?: number
-  /** The wanted prefix lengths of destinations. They are compared before a route is decoded. */
+  /** The wanted prefix lengths of destinations. To save time, they are compared before a route is decoded. */
   prefixes?: ReadonlySet<number>
   isWanted?: (route: ListedRoute) => boolean
 }

@@ -44,7 +44,10 @@ describe("the beginning of a list", () => {
       Uint8Array.from({ length }, () => tag),
     )
 
-  /** Returns a kernel whose lists have so many datagrams of so many bytes. It answers others with an entry 9. */
+  /**
+   * Returns a kernel whose lists have this number of datagrams of `length` bytes. It answers other requests with an
+   * entry 9.
+   */
   const listing = (datagrams: number, length: number) =>
     connect((sent) => {
       if ((sent.flags & NLM_F_DUMP) === 0) return [entry(sent, 9, 0)]

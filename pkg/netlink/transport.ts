@@ -33,7 +33,7 @@ export interface Transport extends Disposable {
   readonly firstSequence: number
   /** Sends a datagram. Throws `SyscallError`. */
   send(datagram: Uint8Array): void
-  /** Whether an entry may be longer than a page. If not, the kernel ends a list whose first entry is longer. */
+  /** Whether an entry may be longer than a page. If false, the kernel ends a list whose first entry is longer. */
   readonly isWide: boolean
   /**
    * Returns the next datagram. With `widen`, this one and all later ones may be longer than a page. Throws
@@ -57,10 +57,12 @@ export interface Transport extends Disposable {
  * one only for a single large entry.
  */
 const arrivals = new Uint8Array(32_768)
-/** The first page of `arrivals`. The kernel fills it much faster, if only the beginning of a list is needed. */
+/** The first page of `arrivals`. The kernel fills it much faster if only the beginning of a list is needed. */
 const page = arrivals.subarray(0, 4096)
 
-/** Returns the first receive buffer. The packet filter's answers fit into a page; those about a link may not. */
+/**
+ * Returns the first receive buffer. A page is enough for the packet filter's answers, but not for a link's attributes.
+ */
 function roomFor(protocol: number): Uint8Array {
   return protocol === NETLINK_NETFILTER ? page : arrivals
 }

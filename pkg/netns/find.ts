@@ -54,7 +54,7 @@ export function findNamespacePath(inode: bigint): string | undefined {
   return found?.path ?? ofProcesses().find((path) => isNamespace(path, inode))
 }
 
-/** Reports whether a path is the namespace with this inode. False also if the process ended or is not visible. */
+/** Reports whether a path is the namespace with this inode. False if the process ended or is not visible. */
 function isNamespace(path: string, inode: bigint): boolean {
   const found = unlessErrno(() => findStat(path), "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP")
   return found?.inode === inode

@@ -95,8 +95,8 @@ export class Netns implements Disposable {
 
   /**
    * Opens the namespace at a path such as /run/netns/NAME or /proc/PID/ns/net. Throws `CniError` with code 4 if the
-   * path does not exist or is not a network namespace. Not with code 3, for which the runtime would skip the cleanup:
-   * leases and objects of earlier plugins outlive the namespace.
+   * path does not exist or is not a network namespace. Code 3 would make the runtime skip the cleanup, although leases
+   * and objects of earlier plugins outlive the namespace.
    */
   static open(place: string | NamespaceFile): Netns {
     const path = pathOf(place)
@@ -150,7 +150,7 @@ export class Netns implements Disposable {
     return this.run(() => RouteSocket.open(this.budget))
   }
 
-  /** Calls `fn` on this thread inside the namespace; comes back however it ends. A promise does not type-check. */
+  /** Calls `fn` on this thread inside the namespace; comes back however `fn` ends. A promise does not type-check. */
   run<T>(fn: () => Sync<T>): T {
     using home = FileDescriptor.open(OWN, Open.ReadOnly)
     setNetworkNamespace(this.#file.fd)
@@ -166,7 +166,7 @@ export class Netns implements Disposable {
   }
 }
 
-/** Returns to the former namespace, in two attempts, as an undo needs that namespace too. Throws `SyscallError`. */
+/** Returns to the former namespace, in two attempts, because an undo needs it too. Throws `SyscallError`. */
 function comeBack(home: Fd): void {
   try {
     setNetworkNamespace(home)

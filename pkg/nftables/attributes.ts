@@ -42,7 +42,10 @@ export const NFT_SET_INTERVAL = 0x4
 /** The type of the values in a verdict map. */
 export const NFT_DATA_VERDICT = 0xffffff00
 
-/** `NFTA_TABLE_*`; this and the following are in <linux/netfilter/nf_tables.h>. User data needs Linux 5.10 here. */
+/**
+ * `NFTA_TABLE_*`, like all attributes here from <linux/netfilter/nf_tables.h>. Before Linux 5.10 a table has no user
+ * data.
+ */
 export const tableAttributes = attrs({
   name: [1, text],
   flags: [2, u32be],

@@ -213,7 +213,7 @@ export function sampleElements(socket: Pick<Netfilter, "get">, set: NamedSet, co
   return readBeginning(socket, set, read) ?? { count: 0, commented: 0 }
 }
 
-/** Reports whether a list whose first answer has `count` elements is complete. At least ten always fit. */
+/** Reports whether a list is complete if its first answer has `count` elements. An answer has room for at least ten. */
 export function isWholeList(count: number): boolean {
   return count < 10
 }

@@ -7,7 +7,7 @@ export interface Field {
   /** The name in `nft`'s syntax: "ip saddr". */
   readonly name: string
   readonly type: DataType
-  /** Whether the field is in the packet. Only of such a field can the first bytes be loaded alone. */
+  /** Whether the field is in the packet. Only such a field can be loaded in part, to compare its first bytes. */
   readonly payload?: true
   /** The bits to compare; all bits if undefined. */
   readonly mask?: Uint8Array

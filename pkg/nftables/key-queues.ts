@@ -101,7 +101,7 @@ export class QueueChanges {
     }
   }
 
-  /** Appends an owner's element to a queue, or replaces its old one in place. Removes others' stale elements. */
+  /** Appends an owner's element to a queue, or replaces its old one in place. Removes stale elements of others. */
   claim(queue: KeyQueue, element: Element, isStale: (member: Element) => boolean): void {
     const others = membersOf(queue).flatMap((one) =>
       one.comment === element.comment ? [element] : isStale(one) ? [] : [one],
@@ -166,8 +166,8 @@ export function findQueues(
 }
 
 /**
- * Returns operations that remove second sets which the changes empty. `isAll` reports whether a set has exactly this
- * many elements. Throws `NetlinkError`.
+ * Returns operations that remove second sets which the changes empty. `isAll` reports whether a set has exactly `count`
+ * elements. Throws `NetlinkError`.
  */
 export function removeEmptied(
   socket: Pick<Netfilter, "dump">,

@@ -8,7 +8,7 @@ import { atomically, commit, commitQuickly, dryRun, type Generation, getGenerati
 /** Stands for a lost answer in the refusals of `kernel`. */
 const lost = "lost"
 
-/** Returns a kernel whose generation grows with each read, and that refuses the first transactions in this way. */
+/** Returns a kernel whose generation grows with each read, and that refuses the first transactions with `refusals`. */
 function kernel(...refusals: string[]) {
   const sent: (readonly Request[])[] = []
   let generation = 0x01020303

@@ -62,7 +62,7 @@ function readEntry(userdata: Uint8Array | undefined, sought: number): string | u
   return found
 }
 
-/** Returns the entry for a comment. Throws `RangeError` if it is longer than a comment in `nft` may be. */
+/** Returns the entry for a comment. Throws `RangeError` if the comment is longer than `nft` allows. */
 function commentEntry(comment: string, type = COMMENT): UserdataEntry {
   const value = text.encode(comment)
   if (value.length > COMMENT_MAX_BYTES + 1) {

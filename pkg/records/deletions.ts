@@ -17,7 +17,7 @@ import { recordName } from "./records.ts"
 export const DELETIONS = "/run/cni/deletions"
 /** The timeouts of a DEL that waits for `cni reconcile`, and of a `cni reconcile` that waits for another one. */
 const [DEL_PATIENCE_MS, RUN_PATIENCE_MS] = [10_000, 60_000]
-/** The age after which a mark without a record is removed. Before, it may belong to the cache of another runtime. */
+/** The age after which a mark without a record is removed. A younger mark may be of an attachment in another cache. */
 const KEPT_MS = 3_600_000
 
 /**
@@ -34,14 +34,14 @@ export function beginDeletion(owner: Owner): void {
   } catch {}
 }
 
-/** Removes an attachment's mark when its interface is deleted. Its absence then shows the DEL. Never throws. */
+/** Removes an attachment's mark. From now on, its missing interface shows that DEL has begun. Never throws. */
 export function endDeletion(owner: Owner): void {
   try {
     tryUnlink(pathOf(owner))
   } catch {}
 }
 
-/** Prevents DELs from beginning until disposed. Throws if another run exceeds a minute, and `SyscallError`. */
+/** Prevents DELs from beginning until disposal. Throws if another run does so for a minute, and `SyscallError`. */
 export function holdDeletions(): Disposable {
   const directory = openDirectory()
   if (lockWithin(RUN_PATIENCE_MS, () => tryLock(directory.fd))) return directory
@@ -49,7 +49,7 @@ export function holdDeletions(): Disposable {
   throw new Error(`Cannot lock "${DELETIONS}": another cni reconcile holds it`)
 }
 
-/** Returns a function that reports whether a DEL began after the record was written. Later records are of a new ADD. */
+/** Returns a function that reports whether a DEL began after a record was written. Newer records are of a new ADD. */
 export function readDeletions(): (owner: Owner, written: bigint) => boolean {
   const names = new Set(unlessErrno(() => readDirectory(DELETIONS), "ENOENT") ?? [])
   return (owner, written) => {

@@ -9,7 +9,7 @@ const OTHERS_MAY_WRITE = 0o002
 /** The number of links that the kernel follows in a path, path_resolution(7). After that it returns ELOOP. */
 const LINKS_MAX = 40
 
-/** Errors of an unusable path. The next call that uses the path reports them. */
+/** The errors of an unusable path. They are ignored here, because the next call that uses the path reports them. */
 const nothingThere = ["ENOTDIR", "ENAMETOOLONG", "EACCES", "ELOOP"] as const
 
 /**

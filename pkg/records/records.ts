@@ -59,7 +59,7 @@ export class Records {
     this.#isDurable = isDurable
   }
 
-  /** Throws `CniError` if others can change the directory. Once is enough: if not now, then not later. */
+  /** Throws `CniError` if others can change the directory. Checks once, because they cannot gain this right later. */
   #requireOwn(): void {
     if (!this.#isOwn) requireOwn(this.directory)
     this.#isOwn = true

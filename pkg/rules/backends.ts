@@ -127,7 +127,7 @@ export abstract class NftablesBackend<
     this.removeAll(ofStale(network, valid))
   }
 
-  /** Reverses `add`. Rules may be missing. Not after a refused change: the table may be another program's. */
+  /** Reverses `add`. Ignores missing rules. Must not follow a refused change: the table may be another program's. */
   protected takeBack(owner: Owner): void {
     this.filter.forgetTables()
     if (this.mayHold()) this.removeAll(ofOwner(owner))

@@ -12,7 +12,7 @@ type Answers = Partial<Record<Verb, Error | false>>
 
 const feature = { rules: "lights", does: () => "light", needs: "the kernel needs lamps", key: "backend" }
 
-/** Returns rules in three places with these answers, and the calls in order. */
+/** Returns rules with fake backends that give these answers, and the list of calls. */
 function play(nftables: Answers | undefined, iptables: Answers | undefined, other?: Answers) {
   const said: string[] = []
   const place = (name: string, answers: Answers): RuleBackend<{ owner: Owner }, string, string> => {

@@ -69,7 +69,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** Logs that a table is new although other containers are attached, by the aliases of host ends. Never throws. */
+  /** Logs that a table is new although the aliases of host ends show other attached containers. Never throws. */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
     try {
@@ -115,9 +115,9 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Checks that the rules are as `add` left them, with the backend that ADD would use. Also searches every other place,
-   * because containers outlive changes of configuration and suite. Returns the backend that has the rules, or undefined
-   * for rules of the Go suite. Throws `CniError` with the expected and the found state of the first place.
+   * Checks that the rules are as `add` left them, with the backend that ADD would use. Also searches the other
+   * backends, because containers outlive changes of configuration and suite. Returns the backend that has the rules, or
+   * undefined for rules of the Go suite. Throws `CniError` with the expected and the found state of the first backend.
    */
   check(spec: Spec, asked?: BackendName): BackendName | undefined {
     const { nftables, iptables, otherSuite } = this.#backends
@@ -139,7 +139,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Removes an attachment's rules from all places, even if one of them fails. Missing rules are not an error. Adds
+   * Removes an attachment's rules from all backends, even if one of them fails. Missing rules are not an error. Adds
    * errors to `failures`, or throws them at the end as one `CniError`.
    */
   remove(owner: Owner, hints: Hints, failures?: Failures): void {
@@ -153,8 +153,8 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Removes rules from all places, first from iptables. A guard in nf_tables may be for the rules of both, so whether it
-   * is removed depends on the remaining rules.
+   * Removes rules from all backends, first from iptables. A guard in nf_tables may be for the rules of both, so whether
+   * it is removed depends on the remaining rules.
    */
   #removeFromAll(
     which: string,
@@ -239,7 +239,7 @@ export function onFlows(filter: Pick<Filter, "socket"> | undefined, act: (socket
   unlessErrno(actOnce, "EINVAL", "EOPNOTSUPP", "EPROTONOSUPPORT", "EAFNOSUPPORT")
 }
 
-/** Reports whether a backend is usable. True if the test itself fails, as `add` reports a better error. */
+/** Reports whether a backend is usable. Returns true if the test itself fails, because `add` reports a better error. */
 function canUse<Spec>(backend: Pick<RuleBackend<Spec>, "isUsable">, spec: Spec): boolean {
   try {
     return backend.isUsable(spec)

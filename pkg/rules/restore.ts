@@ -91,7 +91,7 @@ export function moveToIptables<Spec extends { readonly owner: Owner }, Hints, Ma
   }
 }
 
-/** Restores in one backend the attachments without rules elsewhere. Returns those that it cannot restore. */
+/** Restores rules of attachments that have none in `places`. Returns the attachments that it cannot restore. */
 function restoreTogether<Spec, Hints, Made>(
   backend: RuleBackend<Spec, Hints, Made> | undefined,
   wanted: readonly RestorableRules<Spec>[],
@@ -126,7 +126,7 @@ function missingOf<Spec, Hints, Made>(
   })
 }
 
-/** Reports whether a backend may have rules. Returns false if it cannot be read. */
+/** Reports whether a backend may have rules. Returns false if the backend cannot be read. */
 export function mayHold<Spec>(place: Partial<Pick<RuleBackend<Spec>, "mayHold">> | undefined): boolean {
   try {
     return place?.mayHold?.() === true

@@ -68,7 +68,7 @@ export interface Plugin<C> {
   readonly versions?: readonly string[]
   /** The keys that `config` reads; none if absent. Schemas, `cni lint` and manual pages are generated from it. */
   readonly fields?: Fields | undefined
-  /** Converts JSON. Throws `CniError` 7; for DEL and GC not for invalid values that the cleanup does not need. */
+  /** Reads the configuration. Throws code 7, but on DEL and GC only for values that the cleanup needs. */
   config(network: NetworkConfig, call: ConfigCall): C
   add(call: Call, config: C): Answered
   check(call: Call, config: C): void

@@ -5,7 +5,7 @@ import { inputLimit } from "./process.ts"
 
 const fixture = join(import.meta.dir, "process.fixture.ts")
 
-/** Runs the fixture. `stdin` is a configuration, or a shell redirection. */
+/** Runs the fixture, or the shell script `shell` with the fixture's command line in `$0` and `$1`. */
 async function run(name: string, options: { command?: string; shell?: string } = {}) {
   const env = { ...attachment, PATH: process.env.PATH, CNI_COMMAND: options.command ?? "ADD" }
   const plugin = [process.execPath, fixture]

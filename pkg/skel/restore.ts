@@ -38,7 +38,7 @@ export interface RestoreRequest {
   readonly containers?: boolean
   /** Whether to move these rules to iptables instead, before a return to the Go suite, which finds only such rules. */
   readonly toIptables?: boolean
-  /** Configurations as CHECK gets them, without `prevResult` and `runtimeConfig`. Equal ones are shared. */
+  /** The configurations as CHECK gets them, without `prevResult` and `runtimeConfig`; each is listed once. */
   readonly configs: readonly JsonObject[]
   readonly attachments: readonly RestoreAttachment[]
 }

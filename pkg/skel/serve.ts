@@ -20,7 +20,7 @@ export interface CallIo {
   write?: (text: string) => void
   /** Returns the plugins in this process, for calls with this namespace. */
   builtinsOn?: (namespace: NamespaceFile) => Builtins
-  /** The container's namespace, if another plugin in this process calls. That one has opened and compared it. */
+  /** The container's namespace, if another plugin in this process makes the call, and has opened and compared it. */
   namespace?: NamespaceFile
 }
 

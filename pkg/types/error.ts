@@ -63,7 +63,7 @@ export function isCniError(error: unknown, code?: number): error is CniError {
   return error instanceof CniError && (code === undefined || error.code === code)
 }
 
-/** Runs a check. Returns false if it throws a `CniError`, and rethrows other errors. */
+/** Runs a check. Returns true if it succeeds, and false if it throws a `CniError`. Rethrows other errors. */
 export function isWhole(check: () => void): boolean {
   try {
     check()

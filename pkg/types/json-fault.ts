@@ -31,7 +31,10 @@ export function locateJsonFault(text: string): string | undefined {
   }
 }
 
-/** The length above which a text is not analyzed. The engine remembers each character of a string that it matches. */
+/**
+ * The length above which a text is not analyzed, because the engine remembers each character of a string that it
+ * matches.
+ */
 const longest = 256 << 10
 
 /** Returns the expression for a token of RFC 8259: white space, then a sign, a string, or another scalar. */

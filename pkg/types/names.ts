@@ -44,7 +44,7 @@ export function validateInterfaceName(name: string): void {
   if (name.includes("%")) refuse("interface name contains %", name)
 }
 
-/** Reports whether a name has only allowed characters. A loop: a process's first regular expression is slow. */
+/** Reports whether a name has only allowed characters, by a loop: a process's first regular expression is slow. */
 function isSafe(name: string): boolean {
   return name !== "" && isPlain(name[0] ?? "") && isPlain(name, "_.-")
 }

@@ -8,7 +8,7 @@ import { layoutOf } from "./version.ts"
 
 /** The keys of a plugin's configuration that the specification defines, decoded. */
 export interface NetworkConfig {
-  /** The version; "0.1.0" if absent. Not checked here: `pkg/skel` compares it with the plugin's versions. */
+  /** The version; "0.1.0" if absent. Not checked here, because `pkg/skel` compares it with the plugin's versions. */
   cniVersion: string
   name: string
   /** The plugin's name; "" if absent. */
@@ -86,7 +86,7 @@ function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined
   return orCannot('Cannot use "prevResult"', () => decodeResultOf(cniVersion, object), Code.Decoding)
 }
 
-/** Decodes the attachments. Is strict, because GC would delete the resources of an attachment that is skipped here. */
+/** Decodes the attachments. Skips none, because GC would delete the resources of a skipped attachment. */
 function decodeAttachments(value: JsonValue): Attachment[] {
   if (!Array.isArray(value)) throw wrongType(validAttachments, "a list", value)
   return value.map((element, index) => {

@@ -48,8 +48,8 @@ export class Undo implements Disposable {
   }
 
   /**
-   * Undoes all changes. Never throws, because that would hide the original error. Repeats a failed reverse once after
-   * all others, because the cause may be temporary. Logs it if it fails again.
+   * Undoes all changes. Never throws, because that would hide the original error. Repeats a failed reverse
+   * once after all others, because the cause may be temporary, and logs a second failure.
    */
   [Symbol.dispose](): void {
     const failed = takeBack(this.#steps.splice(0).reverse())

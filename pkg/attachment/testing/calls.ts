@@ -13,7 +13,9 @@ export interface Chosen {
   readonly refused?: string
 }
 
-/** Returns a plugin's call without the skeleton. `said` records the call's effects on others, in order. */
+/**
+ * Returns a call for the verb of a plugin, without `pkg/skel`. `said` receives the call's effects on others, in order.
+ */
 export function callFor(said: string[], { network, leased, refused, ...place }: Chosen = {}): Call {
   const { netns = "", containerId = "c1", ifName = "eth0" } = place
   const say = (what: string) => {
