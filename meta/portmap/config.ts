@@ -148,7 +148,7 @@ function checkConditionWord(text: string): string | undefined {
   return /[\n\r\0;]/.test(text) ? undefined : text
 }
 
-/** Checks `hostIP`, an address. An empty text means no address, as in upstream. */
+/** Checks the address in `hostIP`. An empty text means no address, as in upstream. */
 function checkHostIp(text: string): unknown {
   return text === "" ? text : parseIp(text)
 }
@@ -182,7 +182,7 @@ function refuseContradictions(mappings: readonly Mapping[]): void {
   }
 }
 
-/** Returns a rule's words; none if the first is empty. Throws code 7 if another is empty, which programs refuse. */
+/** Returns a rule's words; none if the first word is empty. Throws code 7 if a later word is empty. */
 function wordsOf(key: string, words: readonly string[], lenient: boolean): readonly string[] {
   if (words[0] === "") return []
   const empty = words.indexOf("")
@@ -190,7 +190,9 @@ function wordsOf(key: string, words: readonly string[], lenient: boolean): reado
   return words
 }
 
-/** Returns the requested backend, also by keys that only one supports. Throws code 7 if keys request both. */
+/**
+ * Returns the requested backend: `backend`, or the only one that supports the keys. Throws code 7 for a contradiction.
+ */
 function askedBackend(read: Infer<typeof portmapFields>, lenient: boolean): Backend | undefined {
   const options = { iptables: [] as string[], nftables: [] as string[] }
   if (read.externalSetMarkChain) options.iptables.push("externalSetMarkChain")

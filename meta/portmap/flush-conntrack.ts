@@ -14,9 +14,9 @@ import {
 
 /**
  * Flushes stale UDP conntrack entries of mapped ports: those from before the mappings, and those with another target.
- * The kernel treats all packets of a flow like the first one, so such a flow would never use the mapping. Entries for
- * ports of other hosts stay, and so do entries to addresses in `ahead`, which still have the ports of waiting mappings.
- * Throws `NetlinkError`.
+ * The kernel treats all packets of a flow like the first one, so the flow of such an entry would never use the mapping.
+ * Entries for ports of other hosts stay. So do entries to addresses in `ahead`, because these addresses have the ports
+ * while the new mappings wait. Throws `NetlinkError`.
  */
 export function flushOlderEntries(
   socket: NetlinkSocket,
@@ -53,8 +53,8 @@ export function flushEntriesOf(socket: NetlinkSocket, deleted: readonly DnatMapp
 }
 
 /**
- * Flushes the conntrack entries of mapped ports that began while the mappings were missing. Their packets went to the
- * host itself, which has not answered. Throws `NetlinkError`.
+ * Flushes the conntrack entries of mapped ports that began while the mappings were missing. The kernel would send their
+ * packets to the host itself even now. Throws `NetlinkError`.
  */
 export function flushUnmapped(socket: NetlinkSocket, specs: readonly Pick<PortmapSpec, "addresses">[]): void {
   const addresses = specs.flatMap((spec) => spec.addresses)
@@ -78,7 +78,7 @@ function udpTo(mappings: readonly HostPort[]): { protocol: number; ports: readon
   return { protocol: protocolNumber.udp, ports: mappings.map(({ hostPort }) => hostPort) }
 }
 
-/** Returns the mapping for packets to a port of an address. One for this address precedes one for all addresses. */
+/** Returns the mapping for packets to a port of the address `ip`. A mapping for `ip` precedes one for all addresses. */
 function mappingFor(mappings: readonly Mapping[], ip: Uint8Array, port: number): Mapping | undefined {
   const ours = mappings.filter(({ hostPort }) => hostPort === port)
   return ours.find(({ hostIp }) => String(hostIp) === String(ip)) ?? ours.find(({ hostIp }) => hostIp === undefined)

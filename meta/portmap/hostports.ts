@@ -32,17 +32,18 @@ import {
 const KUBE_IPVS_LINK = "kube-ipvs0"
 
 /**
- * Reports whether services' addresses are addresses of the host, as with kube-proxy in mode ipvs. Then `fib daddr type
- * local` matches them too. Only the table `nat` of iptables tells them apart: kube-proxy's rules at its beginning
- * accept packets to services.
+ * Reports whether services' addresses are addresses of the host, as with kube-proxy in mode ipvs. If so, `fib daddr
+ * type local` matches services too. Only the table `nat` of iptables can then exclude them, because kube-proxy's rules
+ * at the beginning of that table accept packets to services.
  */
 export function hasServiceAddresses(): boolean {
   return exists(sysctlPath(`net/ipv4/conf/${KUBE_IPVS_LINK}`)) // the cheapest test: every link with IPv4 has this directory
 }
 
 /**
- * Returns the backend for a configuration. While kube-proxy runs in mode ipvs it is iptables, because a mapping in
- * nf_tables would capture traffic of services. Throws `CniError` if the configuration requests nftables in that case.
+ * Returns the backend for a configuration. If kube-proxy runs in mode ipvs, the backend is iptables, because a mapping
+ * in nf_tables would capture traffic of services. Throws `CniError` if the configuration requests nftables in that
+ * case.
  */
 export function chooseBackend(asked: Backend | undefined): Backend | undefined {
   if (asked === "iptables" || !hasServiceAddresses()) return asked
@@ -104,7 +105,7 @@ export class Hostports implements Disposable {
   /**
    * Maps the ports, then enables `route_localnet`, which is safe only with the guard among the rules. If another
    * attachment of the container has some of the ports, the new mappings of these ports wait. Returns the addresses of
-   * such attachments. Throws `CniError`.
+   * these other attachments. Throws `CniError`.
    */
   add(
     spec: PortmapSpec,
@@ -118,7 +119,7 @@ export class Hostports implements Disposable {
     return ahead
   }
 
-  /** Checks the mappings. Returns their backend, or undefined if they are the Go suite's. Throws `CniError`. */
+  /** Checks the mappings. Returns their backend, or undefined if the Go suite added them. Throws `CniError`. */
   check(spec: PortmapSpec, asked?: BackendName): BackendName | undefined {
     const backend = this.#rules.check(spec, asked)
     if (spec.openedLink !== undefined) checkLocalnet(spec.openedLink)
@@ -126,8 +127,8 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Removes the mappings of an attachment, and their UDP conntrack entries. It must be the last call. Continues after a
-   * failure, and throws `CniError` at the end.
+   * Removes the mappings of an attachment, and their UDP conntrack entries. This must be the last call on this object.
+   * Continues after a failure, and throws `CniError` at the end.
    */
   remove(owner: Owner, hints: HostportHints): void {
     const failures = new Failures()
@@ -159,7 +160,10 @@ export class Hostports implements Disposable {
     })
   }
 
-  /** Flushes UDP conntrack entries, also of hints: their mappings may have been in iptables or in a flushed table. */
+  /**
+   * Flushes the UDP conntrack entries of deleted mappings, and of those in the hints, which may have been in iptables
+   * or in a flushed table.
+   */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all
@@ -187,12 +191,15 @@ export class Hostports implements Disposable {
     return this.#filter !== undefined && holdsHostports(this.#filter.socket, owner)
   }
 
-  /** Reports whether 127.0.0.0/8 is guarded. Without nf_tables there is no guard, and this returns true. */
+  /** Reports whether 127.0.0.0/8 is guarded. Returns true without nf_tables, because no guard is possible then. */
   isGuarded(): boolean {
     return this.#filter === undefined || isClosed(this.#filter.socket)
   }
 
-  /** Restores 127.0.0.0/8's guard for `open` interfaces. Returns whether it was missing; false without nf_tables. */
+  /**
+   * Restores the guard of 127.0.0.0/8 for the interfaces `open`. Returns whether it was missing; false without
+   * nf_tables.
+   */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)
   }

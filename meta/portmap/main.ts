@@ -20,7 +20,7 @@ export { Hostports, type PortRule, portRulesIn }
 /** The rules that guard 127.0.0.0/8 while `route_localnet` is enabled. */
 export const localnetGuards = tableLayout(AF_INET).guards
 
-/** Maps ports of the host to ports of a container. An earlier plugin of the chain has connected the container. */
+/** Maps ports of the host to ports of a container. An earlier plugin of the chain must have connected the container. */
 export const portmap = defineRestorable<PortmapConfig>({
   name: "portmap",
   fields: portmapFields,
@@ -65,7 +65,7 @@ function openLinksOf({ network: { prevResult } }: Call): string[] {
   return hostLinksIn(prevResult).filter(isLocalnetOnLink)
 }
 
-/** Restores the guard of 127.0.0.0/8. A flush removes the guard, while `route_localnet` stays enabled. */
+/** Restores the guard of 127.0.0.0/8, because a flush removes the guard while `route_localnet` stays enabled. */
 function guardOpenLinks(call: Call): void {
   const open = openLinksOf(call)
   if (open.length === 0) return
@@ -82,7 +82,10 @@ function tryGuardOpenLinks(call: Call): void {
   }
 }
 
-/** Checks the mappings, and restores the guard of 127.0.0.0/8. In nf_tables the guard is one of the checked rules. */
+/**
+ * Checks the mappings, and restores the guard of 127.0.0.0/8. For IPv4 in nf_tables, the guard is one of the checked
+ * rules.
+ */
 function checkPortmap(call: Call, config: PortmapConfig): void {
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) {
@@ -102,7 +105,9 @@ function checkPortmap(call: Call, config: PortmapConfig): void {
   hostports.restoreGuard(openLinksOf(call))
 }
 
-/** Removes an attachment's mappings. The kernel's rules are their record; configured ones are hints where to look. */
+/**
+ * Removes an attachment's mappings, which the rules in the kernel record. Configured mappings are hints where to look.
+ */
 function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   const { prevResult } = call.network
   using hostports = Hostports.open()
@@ -110,7 +115,7 @@ function deletePortmap(call: Call, { portMappings = [] }: PortmapConfig): void {
   hostports.remove(ownerOf(call), { mappings: portMappings, addresses, links: hostLinksIn(prevResult) })
 }
 
-/** Reports whether ports can be mapped. Changes nothing, not even a missing guard, which `cni doctor` reports. */
+/** Throws if ports cannot be mapped. Changes nothing, and ignores a missing guard, which `cni doctor` reports. */
 function statusPortmap(_call: Call, { conditions, ...config }: PortmapConfig): void {
   const backend = requireForAdd(() => chooseBackend(config.backend))
   using hostports = Hostports.open()

@@ -47,7 +47,7 @@ export interface DnatMapping extends HostPort {
   containerPort: number
 }
 
-/** An address of the container with its mappings. A container has at most one per family. */
+/** An address of the container with its mappings. A container has at most one such address per family. */
 export interface MappedAddress {
   family: Family
   /** The address with the prefix length of its network. */
@@ -68,7 +68,7 @@ export interface PortmapSpec {
   conditions: Readonly<Record<Family, readonly string[]>>
   /** For iptables: the bit of the packet's mark that requests masquerading. */
   markMasqBit: number
-  /** For iptables: an existing chain that sets such a mark. The program that created the chain also masquerades. */
+  /** For iptables: an existing chain that sets such a mark. The program that created the chain must also masquerade. */
   externalSetMarkChain: string | undefined
   /** The interface that outlives the container and needs `route_localnet`, to be disabled with the last mapping. */
   localnetLink: string | undefined
@@ -76,7 +76,7 @@ export interface PortmapSpec {
   openedLink: string | undefined
 }
 
-/** Hints from the configuration where DEL searches first. They may be missing or wrong. */
+/** Hints from the configuration, which may be missing or wrong. DEL searches there first. */
 export interface HostportHints {
   readonly mappings: readonly Mapping[]
   readonly addresses: readonly Uint8Array[]
@@ -130,7 +130,7 @@ export function isLoopback(ip: Uint8Array): boolean {
 
 /**
  * Reports whether the container that holds a port provably no longer exists: no file exists at the path of its
- * namespace, and no veth of the host has its owner as alias, as our plugins' interfaces have. This may wait two
+ * namespace, and no veth of the host has its owner `comment` as alias, as our plugins' interfaces do. This may wait two
  * seconds, because the kernel deletes interfaces late. Returns false in doubt.
  */
 export function isHolderGone(comment: string | undefined, netns: string | undefined): boolean {

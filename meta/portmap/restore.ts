@@ -61,8 +61,8 @@ export function restorePortmap({ attachments, isDry, flows, toIptables, tell, lo
 }
 
 /**
- * Chooses the backend of each attachment. An attachment must move to iptables if its ports were mapped in nf_tables
- * before kube-proxy began to run in mode ipvs. Refuses attachments that request nftables in that case.
+ * Chooses the backend of each attachment while kube-proxy runs in mode ipvs. Attachments whose ports were mapped in
+ * nf_tables before that must move to iptables. Refuses attachments that request nftables.
  */
 function besideServices<Wanted extends RestorableRules<PortmapSpec>>(hostports: Hostports, wanted: readonly Wanted[]) {
   if (!hasServiceAddresses()) return { moving: [], staying: wanted }
@@ -101,7 +101,7 @@ interface Reached {
 
 /**
  * Returns the interface through which ADD reached the container. Returns undefined if it no longer exists, because the
- * host's route may now be another. The route is requested once for all containers of a bridge and network.
+ * host's route may now be another one. Requests the route once for all containers of a bridge and network.
  */
 function findOwnLink(
   host: RouteSocket,
@@ -122,7 +122,10 @@ function findOwnLink(
   return found
 }
 
-/** Returns the interface that another plugin would restore, for a dry run: the last missing one of the result. */
+/**
+ * Returns the interface that another plugin would restore, for a dry run: the last interface of the result that is
+ * missing.
+ */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
   return hostLinksIn(one.result).findLast((name) => !findLink(host, name))

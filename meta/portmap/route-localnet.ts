@@ -6,13 +6,13 @@ import { type HostportHints, isLoopback, type MappedAddress } from "./mapping.ts
 
 export interface HostLink {
   name: string
-  /** Whether the interface outlives the container: a bridge does, the host's end of a pair does not. */
+  /** Whether the interface outlives the container, as a bridge does, but not the host's end of a pair. */
   isShared: boolean
 }
 
 /**
  * Returns the interface that needs `route_localnet`: that of the route to the container, if 127.0.0.1 must reach a
- * mapped port. Returns undefined if no port needs that, or without a route. Throws `NetlinkError`.
+ * mapped port. Returns undefined if no port needs that, or if there is no route. Throws `NetlinkError`.
  */
 export function findLocalnetLink(addresses: readonly MappedAddress[], opened?: RouteSocket): HostLink | undefined {
   const ipv4 = addressNeedingLocalnet(addresses)
@@ -49,7 +49,7 @@ export function hasLocalnetSetting(link: string): boolean {
   return findSysctl(settingOf(link)) !== undefined
 }
 
-/** Reports whether `route_localnet` is enabled for this interface itself; false if the interface does not exist. */
+/** Reports whether `route_localnet` of this interface itself is enabled; false if the interface does not exist. */
 export function isLocalnetOnLink(link: string): boolean {
   return findSysctl(settingOf(link)) === "1"
 }
@@ -70,8 +70,8 @@ export function checkLocalnet(link: string): void {
 }
 
 /**
- * Disables the setting for `links`, before their table is removed, and enables it for the other interfaces in `before`.
- * Returns the existing interfaces for which it could not be disabled.
+ * Disables `route_localnet` for `links`, before their table is removed, and enables it for the other interfaces in
+ * `before`. Returns the existing interfaces for which it could not be disabled.
  */
 export function switchLocalnetOff(links: readonly string[], before: readonly string[]): string[] {
   for (const link of before) if (!links.includes(link)) tryWriteSysctl(settingOf(link), "1")
@@ -81,7 +81,7 @@ export function switchLocalnetOff(links: readonly string[], before: readonly str
   return refused.filter((link) => findLink(host, link))
 }
 
-/** Returns the error for interfaces whose setting stays enabled. */
+/** Returns the error for interfaces whose `route_localnet` cannot be disabled. */
 export function localnetStays(links: readonly string[]): CniError {
   const what = links.map((link) => `"${settingOf(link)}"`).join(", ")
   return new CniError(Code.Internal, `Cannot disable ${what}: /proc/sys is not writable`, {
@@ -90,8 +90,9 @@ export function localnetStays(links: readonly string[]): CniError {
 }
 
 /**
- * Returns those of `links` that have the setting enabled. If one of them was deleted or renamed, or none is given, this
- * checks the interfaces of the routes to `addresses`; without addresses, all interfaces. Throws `NetlinkError`.
+ * Returns those of `links` that have `route_localnet` enabled. If a link was deleted or renamed, or `links` is empty,
+ * checks the interfaces of the routes to `addresses` instead; if `addresses` is empty too, all interfaces. Throws
+ * `NetlinkError`.
  */
 export function findOpenLinks({ links = [], addresses }: Omit<HostportHints, "mappings">): string[] {
   if (links.length > 0 && links.every(hasLocalnetSetting)) return links.filter(isLocalnetOnLink)

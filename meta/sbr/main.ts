@@ -113,8 +113,8 @@ function restoreSourceRouting(call: InsideCall, config: SbrConfig, isDry: boolea
 }
 
 /**
- * Moves the routes back to table main, because the interface may stay. If a container has too many objects, the others
- * stay until its namespace is deleted.
+ * Moves the routes back to table main, because the interface may stay. If the container has too many objects to list,
+ * the rest stays until its namespace is deleted.
  */
 function deleteSourceRouting(call: InsideCall, { table }: SbrConfig): void {
   using sandbox = findSandbox(call)

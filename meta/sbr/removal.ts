@@ -21,9 +21,9 @@ export interface Sources {
 }
 
 /**
- * Returns the rules to remove for an interface. A rule for one of its addresses is included if sbr added it, or if it
- * selects the configured table or a table with routes of this interface only. A rule that sbr added for an address that
- * no interface has is included too. Throws `NetlinkError`.
+ * Returns the rules to remove for an interface: a rule for one of its addresses if sbr added the rule, or if the rule
+ * selects the configured table or a table with routes of this interface only; also a rule that sbr added for an address
+ * that no interface has. Throws `NetlinkError`.
  */
 export function findSourceRules(inside: NetlinkSocket, { link, ips, allIps, table }: Sources): Rule[] {
   const [own, all] = [new Set(ips.map(keyOf)), new Set(allIps.map(keyOf))]
@@ -50,14 +50,14 @@ export function sourceOf({ src }: Rule): string {
 
 /**
  * The kernel's errors for a route that has become impossible, because the container has set its interface down, moved
- * it, or changed its addresses. Such a route is deleted.
+ * the interface, or changed its addresses. Such a route is deleted.
  */
 const outdated = ["ENETDOWN", "ENODEV", "EINVAL", "ENETUNREACH", "EHOSTUNREACH"] as const
 
 /**
- * Moves the routes of the rules' tables back to table main, and the routes of `TABLE_OF_UNUSED`. Routes that have
- * become impossible are deleted, and so are the routes that sbr added. Routes that the container itself wrote into
- * these tables are moved too: the container may write table main anyway. Throws `NetlinkError`.
+ * Moves the routes of the rules' tables, and those of `TABLE_OF_UNUSED`, back to table main. Routes that have become
+ * impossible are deleted, and so are the routes that sbr added. Routes that the container itself added to these tables
+ * are moved too, which is safe, because the container may change table main anyway. Throws `NetlinkError`.
  */
 export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly Rule[]): void {
   const tables = new Set([TABLE_OF_UNUSED, ...rules.map(({ table }) => table)])
@@ -72,7 +72,7 @@ export function restoreRoutes(inside: NetlinkSocket, link: Link, rules: readonly
   deleteRoutes(inside, [...routes, ...made])
 }
 
-/** Up to this number, tables are requested one by one. An interface has one table per address. */
+/** The number up to which tables are requested one by one. An interface has one table per address. */
 const FEW = 8
 
 function listRoutesIn(inside: NetlinkSocket, link: Link, tables: ReadonlySet<number>): ListedRoute[] {

@@ -22,7 +22,7 @@ import type { SbrConfig } from "./config.ts"
 const FIRST_TABLE = 100
 /**
  * The table that keeps routes for DEL: those that ADD removes from table main and that apply to no address, such as a
- * default route through another gateway than the configured one. No rule selects this table.
+ * default route through another gateway than the configured one. No rule selects it.
  */
 export const TABLE_OF_UNUSED = 67_000
 /** `IP6_RT_PRIO_USER`: the default metric of an IPv6 route. */
@@ -44,9 +44,9 @@ export function deleteRules(inside: NetlinkSocket, rules: readonly Rule[]): void
 }
 
 /**
- * Gives each address its own table, and a rule that selects it. The table gets the interface's routes that apply to the
- * address, and a default route through the address's gateway. Then removes the interface's routes from table main,
- * except link-local ones; each of them is in another table by then. Throws `NetlinkError`.
+ * Gives each address its own table, and a rule that selects the table. The table gets the interface's routes that apply
+ * to the address, and a default route through the address's gateway. Then removes the interface's routes from table
+ * main, except link-local ones; each removed route is in another table by then. Throws `NetlinkError`.
  */
 export function routeBySource(
   { inside, link, addresses }: { inside: NetlinkSocket; link: Link; addresses: readonly ResultAddress[] },
@@ -86,8 +86,8 @@ export function routeBySource(
 }
 
 /**
- * Returns the gateway for an address's table. A configured gateway that is in the network of an address serves only
- * addresses of that network. Any other serves all addresses of its family.
+ * Returns the gateway for an address's table. If the configured gateway is in the network of an address, it serves only
+ * addresses of that network. If it is in none of the networks, it serves all addresses of its family.
  */
 export function gatewayFor(
   address: ResultAddress,
@@ -101,7 +101,7 @@ export function gatewayFor(
 
 type Limits = NonNullable<Parameters<typeof executeAll>[2]>
 
-/** Adds routes even beside others to the same destination: a source hint has that of the kernel's network route. */
+/** Adds routes, even if others have the same destination, as a source hint and the kernel's network route do. */
 function addRoutes(inside: NetlinkSocket, routes: readonly RouteSpec[], undo: Undo, mayBeThere = false): void {
   const made = new Set(routes)
   undo.defer("add routes", () => deleteRoutes(inside, [...made], { isBounded: false })) // registered first: routes may exist although the kernel's answer was lost
@@ -133,7 +133,10 @@ export function addRoutesBack(
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
-/** Returns the routes of an address's table: without gateway first, so that gateways are reachable; default last. */
+/**
+ * Returns the routes of an address's table. Routes without a gateway are first, because they make gateways reachable; a
+ * default route is last.
+ */
 export function planTable(
   address: ResultAddress,
   gateway: Uint8Array | undefined,
@@ -150,7 +153,7 @@ export function planTable(
   return gatewaysLast([...concerned.filter(isOther), byGateway])
 }
 
-/** Reports whether a route applies to an address: its source or gateway is in the network, or it has neither. */
+/** Reports whether a route applies to an address: the network has its source or gateway, or it has neither. */
 function concerns({ dst, preferredSource, gateway }: RouteSpec, address: ResultAddress): boolean {
   if (familyOf(dst) !== familyOf(address.ip)) return false
   const known = [preferredSource, gateway].flatMap((ip) => ip ?? [])
@@ -172,7 +175,7 @@ function sourceHint({ ip, prefix }: ResultAddress, { index }: Link): RouteSpec {
   return familyOf(ip) === AF_INET6 ? { ...hint, priority: IPV6_METRIC } : hint
 }
 
-/** Reports whether a route is link-local, fe80::/64 or 169.254.0.0/16. Packets of all addresses need these. */
+/** Reports whether a route is link-local, fe80::/64 or 169.254.0.0/16. Packets from all addresses need such routes. */
 function isLinkLocalRoute({ dst, prefix }: RouteSpec): boolean {
   if (prefix < 10) return false
   return dst.length === 4 ? dst[0] === 169 && dst[1] === 254 : isLinkLocal(dst)

@@ -4,10 +4,10 @@ import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { Matcher } from "./matcher.ts"
 import type { SysctlEntry } from "./sysctls.ts"
 
-/** The administrator's list of sysctls that a configuration may set. Without this file, all are allowed. */
+/** The administrator's list of sysctls that a configuration may set. If the file does not exist, all are allowed. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 
-/** Longer than any path that the kernel accepts (PATH_MAX). A longer key is refused without matching. */
+/** The length of the longest accepted key, the same as of the longest path that the kernel accepts (PATH_MAX). */
 const longestKey = 4096
 
 /** The maximum length of all keys together: enough for hundreds of sysctls, matched in a fraction of a second. */
@@ -15,8 +15,8 @@ const mostCharacters = 16_384
 
 /**
  * Refuses sysctls whose key, as written, matches no line of the allow list. Each line is a regular expression in RE2's
- * syntax, which may match anywhere in the key. A file without lines allows nothing. Throws code 7 for a sysctl that is
- * not allowed and for too many keys, and code 999 for a file that cannot be used.
+ * syntax, which may match anywhere in the key. If the file has no lines, no sysctl is allowed. Throws code 7 for a
+ * sysctl that is not allowed and for too many keys, and code 999 for a file that cannot be used.
  */
 export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LIST): void {
   const text = sysctls.length > 0 ? readIfThere(path) : undefined
@@ -35,7 +35,7 @@ export function refuseForbidden(sysctls: readonly SysctlEntry[], path = ALLOW_LI
   }
 }
 
-/** Refuses a configuration with too many keys: a pod's author may choose them, and a configuration may have 16 MiB. */
+/** Refuses a configuration with too many keys, because a pod's author may choose them in a text of up to 16 MiB. */
 function refuseTooMany(sysctls: readonly SysctlEntry[]): void {
   const characters = sysctls.reduce((sum, { key }) => sum + key.length, 0)
   if (characters <= mostCharacters) return

@@ -7,8 +7,8 @@ const WHAT = "backup"
 
 /**
  * The file with the backup of one attachment. Upstream's plugin uses another file name, which is not unique: container
- * "a" with interface "b_c" shares it with container "a_b" with interface "c", and so do all networks. Upstream's file
- * is read only if no file with our own name exists.
+ * "a" with interface "b_c" has the same name as container "a_b" with interface "c", and the network is not part of it.
+ * Upstream's file is read only if no file with our own name exists.
  */
 export class BackupFile {
   readonly #records: Records
@@ -43,7 +43,7 @@ export class BackupFile {
     if (!earlier || this.#isUpstreams) this.#records.remove(this.#name)
   }
 
-  /** Removes the backup, also upstream's file if `read` found it. ENOENT is not an error. Throws `CniError`. */
+  /** Removes the backup, and upstream's file if `read` found that file. ENOENT is not an error. Throws `CniError`. */
   remove(): void {
     this.#records.remove(this.#name)
     if (this.#isUpstreams) this.#records.remove(this.#upstreamName)
@@ -51,8 +51,8 @@ export class BackupFile {
 }
 
 /**
- * Removes the backups of a network's attachments that are not in `valid`. Upstream's files stay: they do not name their
- * network, and their container may still be running. Throws `CniError`.
+ * Removes the backups of a network's attachments that are not in `valid`. Upstream's files stay, because they do not
+ * name their network, so their container may still be running. Throws `CniError`.
  */
 export function removeStaleBackups(directory: string, network: string, valid: readonly Owner[]): void {
   const keep = new Set(valid.map(recordName))

@@ -17,8 +17,8 @@ export interface SysctlBackup {
 }
 
 /**
- * The values before ADD, which DEL restores. The link's settings at the top are in upstream's format, and only those
- * that ADD had to change; upstream ignores the other keys.
+ * The values before ADD, which DEL restores. The link's settings at the top are in upstream's format: only those that
+ * ADD had to change. Upstream ignores the other keys.
  */
 export interface Backup extends LinkValues {
   /** The MTU of the other end of the veth pair. */
@@ -39,7 +39,7 @@ const schema = {
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
 } as const satisfies Fields
 
-/** Decodes a backup; `{}` if there is none. Unreadable parts count as absent, because a torn file must not stop DEL. */
+/** Decodes a backup; `{}` if there is none. Ignores unreadable parts, because a torn file must not make DEL fail. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {
@@ -79,9 +79,10 @@ export function backupOf({ wanted, link, peerMtu, sysctls }: Change): Backup {
 }
 
 /**
- * Returns the backup after an ADD of an attachment that may have a backup already: from another tuning plugin in the
- * chain, or from an earlier ADD. A setting that still has the value of the earlier ADD keeps its original value.
- * Otherwise another program changed the setting, or the container is a new one: then the current value is the original.
+ * Returns the backup after an ADD of an attachment that may already have a backup: from another tuning plugin in the
+ * chain, or from an earlier ADD. If a setting still has the value of the earlier ADD, its original value is kept. If it
+ * has another value, because another program changed it or the container is a new one, the current value becomes the
+ * original.
  */
 export function mergeBackups(previous: Backup, change: Change, present: (path: string) => string | undefined): Backup {
   const { wanted, link } = change
@@ -114,7 +115,7 @@ export function withPrinted(backup: Backup, printed: ReadonlyMap<string, string>
   return { ...backup, sysctl }
 }
 
-/** Returns a sysctl's value as the kernel prints it: as recorded by ADD, else the value itself. */
+/** Returns the value of a sysctl as the kernel prints it, if ADD recorded that, or else `value`. */
 export function asPrinted({ sysctl = {} }: Backup, path: string, value: string): string {
   const known = sysctl[path]
   return known?.set === value ? (known.is ?? value) : value
@@ -130,8 +131,8 @@ function assign<K extends keyof LinkValues>(to: LinkValues, key: K, from: LinkVa
 }
 
 /**
- * Restores the values in a backup. The link is first, because a link with a small MTU has no IPv6 sysctls. Objects that
- * no longer exist are ignored. A failure is added to `failures`, and the remaining steps are done.
+ * Restores the values in a backup, the link's first, because a link with a small MTU has no IPv6 sysctls. Ignores
+ * objects that no longer exist. Adds each failure to `failures` and continues.
  */
 export function restoreBackup(target: Target, backup: Backup, failures: Failures): void {
   const link = hasValues(backup) ? target.findLink() : undefined

@@ -19,8 +19,8 @@ export function tunedPaths(raw: JsonObject, { ifName }: Pick<Owner, "ifName">): 
 
 /**
  * Returns the sysctls of an attachment whose values differ from those that ADD set. `values` are the container's
- * current values by path. As in CHECK, the attachment's backup records values that the kernel prints differently from
- * what was written. Never throws.
+ * current values by path. If the kernel prints a value differently from what ADD wrote, compares with the printed value
+ * in the attachment's backup, as CHECK does. Never throws.
  */
 export function changedSysctls(raw: JsonObject, owner: Owner, values: ReadonlyMap<string, string>): ChangedSysctl[] {
   const { sysctls, dataDir } = readSysctlKeys(raw)
@@ -55,7 +55,10 @@ function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
   }
 }
 
-/** Reports whether two values are the same number: for "0x1f" the kernel prints "31", which only our ADD records. */
+/**
+ * Reports whether two values are the same number. The kernel prints "31" for "0x1f", which upstream's ADD does not
+ * record.
+ */
 function isSameNumber(found: string, expected: string): boolean {
   return expected.trim() !== "" && Number(found) === Number(expected)
 }

@@ -13,7 +13,10 @@ import {
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
-/** The directory for backups, the same as upstream's. It is in memory, because backups are useless after a reboot. */
+/**
+ * The directory for backups, the same as upstream's. It is in memory, so that no backup survives the containers' end at
+ * a reboot.
+ */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
 /** The keys that are allowed both at the top and in `args.cni`. */
@@ -65,7 +68,7 @@ export type TuningConfig = ReturnType<typeof parseTuningConfig>
 
 /**
  * Parses the configuration. `args.cni` has precedence over `runtimeConfig`, then `CNI_ARGS`, then the keys at the top.
- * DEL and GC treat an invalid value as absent. Throws code 7 that names the key, or code 4 for `CNI_ARGS`.
+ * For DEL and GC, ignores invalid values; otherwise throws code 7 that names the key, or code 4 for `CNI_ARGS`.
  */
 export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)
@@ -85,12 +88,12 @@ export function parseTuningConfig(_network: NetworkConfig, { verb, args, raw }: 
   return { sysctls, link, dataDir: top.dataDir || DATA_DIRECTORY }
 }
 
-/** Returns the sysctls in the order of setting: as written, those of `args.cni` last. */
+/** Returns the sysctls in the order in which ADD sets them: as written, those of `args.cni` last. */
 function sysctlsOf(top?: Record<string, string>, ofArgs?: Record<string, string>): readonly SysctlEntry[] {
   return [...entries("sysctl", top), ...entries("args.cni.sysctl", ofArgs)]
 }
 
-/** Returns the sysctls of an accepted configuration, for programs that inspect a node. Invalid values are absent. */
+/** Returns the sysctls of an accepted configuration, for programs that inspect a node. Omits invalid values. */
 export function readSysctlKeys(raw: JsonObject): { sysctls: readonly SysctlEntry[]; dataDir: string } {
   const { args: { cni = {} } = {}, sysctl, dataDir } = parseConfig(tuningFields, raw, true)
   return { sysctls: sysctlsOf(sysctl, cni.sysctl), dataDir: dataDir || DATA_DIRECTORY }
@@ -116,8 +119,8 @@ const paths = [".sysctl", ".args.cni.sysctl"]
 const token = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g
 
 /**
- * Refuses a configuration that sets one of these sysctls twice with the same spelling. It searches the text, because
- * the parsed value keeps only the last of duplicate keys. The text is known to be valid JSON. Throws code 7.
+ * Refuses a configuration that sets a sysctl twice with the same spelling. Searches the text, because the parsed value
+ * keeps only the last of duplicate keys. The text must be valid JSON. Throws code 7.
  */
 export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { key: string }[]): void {
   const text = decodeUtf8(stdin)
@@ -127,10 +130,10 @@ export function refuseDuplicateSysctls(stdin: Uint8Array, sysctls: readonly { ke
   throw new CniError(Code.InvalidNetworkConfig, `Cannot use "sysctl": duplicated sysctl keys are not allowed: ${key}`)
 }
 
-/** Up to this number, keys are searched one by one; each search reads the whole text. */
+/** The number up to which keys are searched one by one. Each search reads the whole text. */
 const fewKeys = 32
 
-/** Reports whether a key may occur twice. This cheap test nearly always suffices. */
+/** Reports whether a key may occur twice. This cheap test returns false for nearly all configurations. */
 function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
   if (sysctls.length > fewKeys || text.includes("\\")) return true // JSON escapes can spell the same key differently
   for (const { key } of sysctls) if (text.indexOf(`"${key}"`) !== text.lastIndexOf(`"${key}"`)) return true

@@ -12,10 +12,10 @@ import type { Netns } from "../../pkg/netns/mod.ts"
 import type { InsideCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code } from "../../pkg/types/mod.ts"
 
-/** The keys of a link's settings in configuration and backup. Settings are changed in this order. */
+/** The keys of a link's settings in configuration and backup, in the order in which settings are changed. */
 export const linkKeys = ["mac", "promisc", "mtu", "allmulti", "txQLen"] as const
 
-/** Settings of a link. An undefined one is left unchanged. */
+/** Settings of a link. If a setting is undefined, it is left unchanged. */
 export interface LinkValues {
   /** "0a:58:0a:01:02:03", in lower case */
   mac?: string | undefined
@@ -29,7 +29,7 @@ export interface LinkValues {
 
 /**
  * Returns the current settings of a link. `promisc` and `allmulti` report only flags that were set explicitly, as by
- * `ip link set NAME promisc on`, not those that a packet capture or a bridge causes.
+ * `ip link set NAME promisc on`, not those that a packet capture or a bridge sets.
  */
 export function valuesOf({ mac, mtu, flags, attributes }: Link): Required<LinkValues> {
   const promisc = (flags & IFF_PROMISC) !== 0
@@ -74,7 +74,9 @@ const changeNames = {
   txQLen: "txQueueLength",
 } as const
 
-/** The objects that tuning changes: namespace, interface, and a veth's peer. Sockets are opened at first use. */
+/**
+ * The objects that tuning changes: namespace, interface, and the peer of a veth. The first use of a socket opens it.
+ */
 export class Target implements Disposable {
   readonly sandbox: Netns
   readonly #ifName: string
@@ -86,7 +88,7 @@ export class Target implements Disposable {
     this.#ifName = ifName
   }
 
-  /** Opens a call's namespace. Throws code 4 if the path does not exist, is no namespace, or is another container's. */
+  /** Opens a call's namespace. Throws code 4 unless the path is a namespace, and not that of another container. */
   static open(call: InsideCall): Target {
     return new Target(openSandbox(call), call.ifName)
   }

@@ -31,7 +31,7 @@ export { tuningKeyDocs } from "./config.ts"
 
 export { changedSysctls, tunedPaths }
 
-/** Changes sysctls and the interface of a container. An earlier plugin of the chain has created the interface. */
+/** Changes sysctls and the interface of a container. An earlier plugin of the chain must have created the interface. */
 export const tuning = defineRestorable<TuningConfig>({
   name: "tuning",
   fields: tuningFields,
@@ -80,7 +80,10 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
   return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
 }
 
-/** Checks every configured value in the kernel. Throws `CniError` with the first difference, expected and found. */
+/**
+ * Checks every configured value in the kernel. Throws `CniError` with the expected and the found value that differ
+ * first.
+ */
 function checkTuning(call: InsideCall, config: TuningConfig): void {
   const { sysctls, link: wanted } = config
   requirePrevResult(call)
@@ -106,7 +109,7 @@ function checkTuning(call: InsideCall, config: TuningConfig): void {
   if (peer && peer.mtu !== mtu) throw mismatch(`"mtu" of "${peer.name}" on the host`, String(mtu), String(peer.mtu))
 }
 
-/** Sets all configured values again if one differs. The backup of ADD stays. Throws `CniError`. */
+/** Sets all configured values again if any of them differs. The backup of ADD is kept. Throws `CniError`. */
 function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): string | undefined {
   if (isWhole(() => checkTuning(call, config))) return undefined
   if (!isDry) addTuning(call, config)
@@ -114,12 +117,12 @@ function restoreTuning(call: InsideCall, config: TuningConfig, isDry: boolean): 
 }
 
 /**
- * The kernel's errors for a former value that conflicts with the container's current settings: the local port range
- * with the first unprivileged port, or the MTU of the link with its IPv6 MTU.
+ * The kernel's errors for a former value that conflicts with the container's current settings. For example, the local
+ * port range conflicts with the first unprivileged port, or the MTU of the link with its IPv6 MTU.
  */
 const contradicted = ["EINVAL", "ERANGE", "EADDRINUSE"] as const
 
-/** Restores the values of the backup. One that cannot be restored is reported once, and DEL continues. */
+/** Restores the values of the backup. If a value cannot be restored, DEL reports this once and continues. */
 function deleteTuning(call: Call, { dataDir }: TuningConfig): void {
   const file = new BackupFile(dataDir, ownerOf(call))
   const failures = new Failures(call.log, contradicted)
@@ -151,15 +154,16 @@ function collectGarbage(
 }
 
 /**
- * Returns the host's end of the pair if ADD should set its MTU too. The MTU of a bridge port is not reduced: a bridge
- * has the MTU of its smallest port, so the host and other containers would get the smaller MTU too.
+ * Returns the host's end of the pair if ADD should set its MTU too. Returns undefined if that would reduce the MTU of a
+ * bridge port: a bridge has the MTU of its smallest port, so the host and other containers would get the smaller MTU
+ * too.
  */
 function peerToTune(target: Target, link: Link, mtu: number): Link | undefined {
   const peer = target.findPeer(link)
   return peer && !(peer.attributes.master && mtu < peer.mtu) ? peer : undefined
 }
 
-/** Returns the MTUs of the host's end and of its bridge, by name. The MTU of a bridge may follow its ports. */
+/** Returns the MTUs of the host's end and of its bridge, by name, because the MTU of a bridge may follow its ports. */
 function mtusAround({ host }: Target, { index }: Link): Map<string, number> {
   const mtus = new Map<string, number>()
   const peer = getLink(host, index)
@@ -185,7 +189,7 @@ export interface Places {
 
 /**
  * Returns the previous result with the new MAC address and MTU. An interface in another namespace stays unchanged even
- * if it has the same name. If no interface of the result has a `sandbox`, only the name is compared.
+ * if it has the same name; if no interface of the result has a `sandbox`, only names are compared.
  */
 export function tunedResult(previous: Result, { ifName, hostMtus }: Places, { mac, mtu }: LinkValues): Result {
   const saysSandbox = previous.interfaces.some(({ sandbox }) => sandbox)

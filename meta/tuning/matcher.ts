@@ -1,21 +1,21 @@
 import { type Pattern, parsePattern } from "./pattern.ts"
 import { refuse } from "./pattern-characters.ts"
 
-/** An instruction of a matcher. A number is the index of another instruction. */
+/** An instruction of a matcher. In `to`, a number is the index of another instruction. */
 type Step =
   | Extract<Pattern, { is: "character" | "place" }>
   | { readonly is: "fork"; readonly to: number[] }
   | { readonly is: "found" }
 
 /**
- * The maximum number of instructions of a matcher. With this many, a text of a thousand characters takes some seconds.
- * Patterns in practice have less than a hundred.
+ * The maximum number of instructions of a matcher. A matcher of this size needs some seconds for a text of a thousand
+ * characters. Patterns in practice have less than a hundred.
  */
 const mostSteps = 10_000
 
 /**
- * A regular expression in RE2's syntax. It follows all alternatives at once, so the time grows at most with the product
- * of the lengths of pattern and text. See Thompson 1968; https://swtch.com/~rsc/regexp
+ * A regular expression in RE2's syntax. All alternatives are followed at once, so the time grows at most with the
+ * product of the lengths of pattern and text. See Thompson 1968; https://swtch.com/~rsc/regexp
  */
 export class Matcher {
   readonly #steps: readonly Step[]
@@ -62,7 +62,7 @@ export class Matcher {
   }
 }
 
-/** Compiles a pattern to a sequence of instructions. Reaching the last one is a match. */
+/** Compiles a pattern to a sequence of instructions. The pattern matches if a text reaches the last one. */
 function stepsOf(pattern: Pattern): Step[] {
   const steps: Step[] = []
   let written = 0

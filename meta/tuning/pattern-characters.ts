@@ -20,7 +20,9 @@ export class Reader {
     return this.#at === this.text.length
   }
 
-  /** Matches a sticky expression here, and moves past the match. Returns undefined if it does not match. */
+  /**
+   * Matches a sticky expression at the reader's position, and moves past the match. Returns undefined without a match.
+   */
   take(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.#at
     const found = expression.exec(this.text) ?? undefined
@@ -40,7 +42,7 @@ interface Characters {
   readonly isOthers: boolean
 }
 
-/** Perl's classes and the POSIX classes of RE2. All of them contain only ASCII characters. */
+/** Perl's classes and the POSIX classes of RE2, which contain only ASCII characters. */
 const perl: Readonly<Record<string, string>> = { d: "0-9", s: "\\t\\n\\f\\r ", w: "0-9A-Za-z_" }
 const posix: Readonly<Record<string, string>> = {
   alnum: "0-9A-Za-z",
@@ -83,7 +85,7 @@ export function perlClass(reader: Reader): Characters | undefined {
   return { body: propertyNamed(long ?? short ?? "", text), isOthers: (kind === "P") !== (negation === "^") }
 }
 
-/** Returns JavaScript's name for a category or a script of Unicode; JavaScript distinguishes the two. */
+/** Returns JavaScript's name for a category or a script of Unicode, which JavaScript, unlike RE2, distinguishes. */
 function propertyNamed(name: string, text: string): string {
   for (const body of [`\\p{${name}}`, `\\p{Script=${name}}`]) {
     try {

@@ -34,7 +34,7 @@ export function parsePattern(text: string): Pattern {
   return reader.isAtEnd ? pattern : refuse("unexpected )")
 }
 
-/** The parser's state inside a group. Flags set in a group end with the group. */
+/** The parser's state inside a group. Flags that are set in a group apply until its end. */
 interface Group {
   readonly reader: Reader
   readonly names: Set<string>
@@ -62,7 +62,10 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Greediness does not affect a match. */
+/**
+ * Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Ignores a `?` for laziness, which does not
+ * change whether a text matches.
+ */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)
@@ -71,7 +74,7 @@ function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray):
   return { is: "repeat", of, least, most }
 }
 
-/** Parses the text up to the next repeat count. Returns one part; several for `\Q…\E`; none for flags. */
+/** Parses the text up to the next repeat count. Returns one part; several parts for `\Q…\E`; none for flags. */
 function parseParts(group: Group): readonly Pattern[] {
   const { reader, flags } = group
   const opened = reader.take(/\((?:\?(?:P?<(\w+)>|([imsU]*)(?:-([imsU]+))?([:)])))?/y)

@@ -22,9 +22,9 @@ export interface Sysctl extends SysctlEntry {
 }
 
 /**
- * Finds sysctls in the kernel and reads their current values. If a sysctl is set both at the top and in `args.cni`, the
- * value in `args.cni` counts. Throws `CniError` if the kernel does not have a sysctl, or if two keys name the same file
- * and have different values.
+ * Finds sysctls in the kernel and reads their current values. If a sysctl is set both at the top and in `args.cni`,
+ * uses the value in `args.cni`. Throws `CniError` if the kernel does not have a sysctl, or if two keys name the same
+ * file and have different values.
  */
 export function findSysctls(entries: readonly SysctlEntry[], ifName: string): Sysctl[] {
   const byPath = new Map<string, Sysctl>()
@@ -57,14 +57,17 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
   throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
 }
 
-/** Reports whether a sysctl has no value to read. A value that this process may not read could not be restored. */
+/**
+ * Reports whether a sysctl has no value to read. A value that only this process may not read does not count, because it
+ * could not be restored.
+ */
 function hasNoValue(path: string, error: unknown): boolean {
   return isErrno(error, "EIO") || (isErrno(error, "EACCES") && isWriteOnly(path))
 }
 
 /**
- * Sets sysctls one after the other, like `sysctl -w`. Returns the values that the kernel prints differently from the
- * written ones, by path: "31" for "0x1f". Throws `CniError` with the key, the value and the error of the first refusal.
+ * Sets sysctls one after the other, like `sysctl -w`. Returns, by path, the values that the kernel prints differently
+ * from what was written: "31" for "0x1f". Throws `CniError` with the key, the value and the error of the first refusal.
  */
 export function setSysctls(sysctls: readonly Sysctl[]): Map<string, string> {
   const printed = new Map<string, string>()
@@ -87,9 +90,9 @@ function cannot(what: string, cause: unknown): CniError {
 }
 
 /**
- * Restores the former values of sysctls, given by path, in reverse order. Sysctls that the kernel does not have are
- * skipped, and a correct value is not written. All values are restored twice, and only errors of the second pass are
- * reported, because some sysctls change others: ip_forward changes the forwarding of every interface.
+ * Restores the former values of sysctls, given by path, in reverse order. Skips sysctls that the kernel does not have,
+ * and does not write a correct value. Restores all values twice and reports only errors of the second pass, because
+ * some sysctls change others: ip_forward changes the forwarding of every interface.
  */
 export function restoreSysctls(
   originals: Readonly<Record<string, { was?: string | undefined }>>,
@@ -115,7 +118,9 @@ export function presentValue(path: string): string | undefined {
   }
 }
 
-/** Reports whether two values are equal for the kernel: it accepts any white space between numbers, prints tabs. */
+/**
+ * Reports whether two values are equal for the kernel, which accepts any white space between numbers and prints tabs.
+ */
 export function sameValue(a: string | undefined, b: string | undefined): boolean {
   if (a === b) return true
   return a !== undefined && b !== undefined && oneSpaced(a) === oneSpaced(b)
@@ -127,11 +132,12 @@ function oneSpaced(value: string): string {
 
 /**
  * Returns the files below /proc/sys that a key of `sysctl` may name, the most likely first. As in sysctl(8), the first
- * separator decides. After a dot, dots separate and slashes stand for dots: "net.ipv4.conf.eth0/100.rp_filter". After a
- * slash, dots are part of the name. Upstream treats every dot as a separator; that reading is the second result. The
- * first "IFNAME" is replaced last, because the interface's name may contain dots.
+ * separator of the key decides. If it is a dot, dots separate and slashes stand for dots:
+ * "net.ipv4.conf.eth0/100.rp_filter". If it is a slash, dots are part of the name. The second result treats every dot
+ * as a separator, as upstream does. The first "IFNAME" is replaced after that, because the interface's name may contain
+ * dots.
  *
- * Throws code 7 for a key that is not below "net": other sysctls apply to the whole machine.
+ * Throws code 7 for a key that is not below "net", because other sysctls apply to the whole machine.
  */
 export function sysctlPaths(key: string, ifName: string): string[] {
   const paths: string[] = []

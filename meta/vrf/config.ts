@@ -29,6 +29,6 @@ export type VrfConfig = ReturnType<typeof parseVrfConfig>
 export function parseVrfConfig(_network: NetworkConfig, { verb, raw }: ConfigCall) {
   const { vrfname, table } = parseConfig(vrfFields, raw, isCleanup(verb))
   if (vrfname === undefined && !isCleanup(verb)) throw invalidConfig("vrfname", NAME, undefined)
-  /** The name is undefined only for DEL and GC. An undefined table means any free one. */
+  /** `vrfname` is undefined only for DEL and GC. If `table` is undefined, ADD chooses a free one. */
   return { vrfname, table: table || undefined }
 }

@@ -49,7 +49,7 @@ export function findVrfOf(inside: NetlinkSocket, owner: Owner): Vrf | undefined 
   return link && { link, table: linkData(link, "vrf")?.table ?? 0 }
 }
 
-/** Returns the requested VRF, set up. Creates it with the owner as alias if it does not exist. Throws `CniError`. */
+/** Returns the requested VRF, set up. If it does not exist, creates it with the owner as alias. Throws `CniError`. */
 export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vrf {
   const vrf = findVrf(inside, spec.name) ?? createVrf(inside, spec, undo)
   if (spec.table !== undefined && spec.table !== vrf.table) {
@@ -63,12 +63,12 @@ export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vr
   return vrf
 }
 
-/** The maximum number of attempts to find a free table: another ADD may use it in the meantime. */
+/** The maximum number of attempts to find a free table. An attempt fails if another ADD uses the table meanwhile. */
 const ATTEMPTS = 10
 
 /**
- * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. The kernel lets VRFs share a table. If two ADDs have
- * chosen the same free table at the same time, the later one, whose VRF has the higher index, chooses again.
+ * Creates a VRF, like `ip link add NAME up type vrf table TABLE`. If two ADDs have chosen the same free table at the
+ * same time, which the kernel allows, the later one, whose VRF has the higher index, chooses again.
  */
 function createVrf(inside: NetlinkSocket, { name, table: given, owner }: VrfSpec, undo: Undo): Vrf {
   for (let attempt = 1; ; attempt++) {
@@ -109,8 +109,8 @@ export function deleteVrfIfEmpty(inside: NetlinkSocket, { link }: Vrf): void {
 }
 
 /**
- * Deletes the empty VRFs that stale attachments of this network left in running containers. The host finds the
- * namespaces by their nsids, see `assignNsid`. If a container has too many links, its VRFs stay and a line is logged.
+ * Deletes the empty VRFs that stale attachments of this network left in running containers. The containers' namespaces
+ * are found by their nsids, see `assignNsid`. If a container has too many links, its VRFs stay and a line is logged.
  * Throws `CniError` and `NetlinkError`.
  */
 export function deleteEmptyOrphans(stale: {

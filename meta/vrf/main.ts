@@ -68,7 +68,7 @@ function addToVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): Answere
   return call.answer(prevResult, undo)
 }
 
-/** Moves the interface into the VRF. The reverse restores the former state, even if the move failed halfway. */
+/** Moves the interface into the VRF. `undo` gets the reverse, which works even if the move failed halfway. */
 function enter(target: Inside, { link: { index, name }, table }: Vrf, result: Result, undo: Undo): void {
   const needed = addressesOf(result).map(({ ip }) => ip)
   const losable = noteLosable(target.inside, target.link, { table: RT_TABLE_MAIN, needed })
@@ -111,7 +111,10 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
   throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
 }
 
-/** Throws if sbr routes by the interface's addresses: its rules follow the kernel's VRF rule, so neither works. */
+/**
+ * Throws if sbr routes by the interface's addresses. The kernel's VRF rule precedes sbr's rules, so these would not
+ * work.
+ */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of FAMILIES) {
@@ -150,7 +153,7 @@ function checkVrf(call: InsideCall, { vrfname = "", table }: VrfConfig): void {
 }
 
 /**
- * Puts the interface back into the VRF if a check fails. The plugin that created the interface has already restored its
+ * Puts the interface back into the VRF if a check fails. The plugin that created the interface has already restored the
  * routes, in the VRF's table. Throws `CniError`.
  */
 function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string | undefined {
@@ -159,7 +162,9 @@ function restoreVrf(call: InsideCall, config: VrfConfig, isDry: boolean): string
   return `VRF "${config.vrfname}" of "${call.ifName}" in the container`
 }
 
-/** Moves the routes back to table main, because the interface may stay. Deletes the VRF with its last interface. */
+/**
+ * Moves the routes back to table main, because the interface may stay. Deletes the VRF if no interface is left in it.
+ */
 function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   using sandbox = findSandbox(call)
   if (!sandbox) return
@@ -179,7 +184,7 @@ function removeFromVrf(call: Call, { vrfname }: VrfConfig): void {
   failures.throwIfAny()
 }
 
-/** Moves the interface out of the VRF. Lost routes are only logged: most interfaces are deleted next. */
+/** Moves the interface out of the VRF. Only logs lost routes, because most interfaces are deleted next. */
 function leave(target: Inside, { table }: Vrf, call: Call): void {
   const losable = noteLosable(target.inside, target.link, { table, needed: [] })
   try {
@@ -209,7 +214,9 @@ function requireVrfs(): void {
   requireForAdd(() => requireKind(host, "vrf"))
 }
 
-/** Deletes VRFs of stale attachments that became empty in running containers. Others go with their namespace. */
+/**
+ * Deletes VRFs that stale attachments left empty in running containers. Other VRFs are deleted with their namespace.
+ */
 function collectGarbage(
   { network: { name }, log }: Call,
   _config: VrfConfig,

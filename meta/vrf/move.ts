@@ -39,8 +39,8 @@ import { AF_INET6, CniError, Code, formatIp, keyOf, orCannot } from "../../pkg/t
 const IFF_LOWER_UP = 0x10000
 
 /**
- * The addresses and routes that a link loses when its master changes. The kernel sets the link down and up again; a
- * link that is already down loses its IPv6 addresses too.
+ * The addresses and routes that a link loses when its master changes, because the kernel sets the link down and up
+ * again. A link that is already down loses its IPv6 addresses too.
  */
 interface Losable {
   /** The routes to move from the link's former table to its new one. */
@@ -56,8 +56,8 @@ interface Losable {
 }
 
 /**
- * Records the addresses and routes that `moveLink` must restore. `table` is the link's present table. `needed` are the
- * addresses that must be usable after the move. Throws `NetlinkError`.
+ * Records the addresses and routes that `moveLink` must restore. `table` is the table of the link's present VRF, or
+ * main. `needed` are the addresses that must be usable after the move. Throws `NetlinkError`.
  */
 export function noteLosable(
   inside: NetlinkSocket,
@@ -80,14 +80,17 @@ function destinationOf({ dst, prefix }: RouteSpec): string {
   return `${keyOf(dst)}/${prefix}`
 }
 
-/** Reports whether an address must be restored. The kernel creates temporary addresses (RFC 8981) itself. */
+/**
+ * Reports whether an address must be restored. Temporary addresses (RFC 8981) need not, because the kernel creates
+ * them.
+ */
 function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
 
 /**
- * Reports whether an address can become usable after the move. A tentative address was not usable before. Duplicate
- * address detection begins only when the link is up and has a carrier.
+ * Reports whether an address can become usable after the move. A tentative address cannot, because it was not usable
+ * before. Duplicate address detection needs a link that is up and has a carrier.
  */
 function canBeReady({ flags: linkFlags }: Link, { flags, scope }: Address): boolean {
   if (scope !== RouteScope.Universe || (flags & IFA_F_TENTATIVE) !== 0 || (linkFlags & IFF_UP) === 0) return false
@@ -211,7 +214,10 @@ function waitForAddresses(
   )
 }
 
-/** Returns a filter for events about these addresses or their local routes. There may be thousands of others. */
+/**
+ * Returns a filter for events about these addresses or their local routes, because there may be thousands of other
+ * events.
+ */
 function isAbout(addresses: readonly Address[]): (event: Message) => boolean {
   const wanted = keysOf(addresses.map(({ ip }) => ip))
   return (event) => {

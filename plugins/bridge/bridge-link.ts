@@ -41,7 +41,7 @@ const NET_ADDR_SET = "3"
  * with `accept_ra` 0, so that containers cannot add routes to the host by router advertisements. A failed ADD leaves
  * the bridge, because another container may be about to join it. Throws `CniError` if a link of another kind has the
  * name, or if the configuration has VLANs and the bridge has no `vlan_filtering`. `seen` is the bridge that the caller
- * found. If it was removed since, changing it fails with `ENODEV`.
+ * found. If that bridge was removed since, changing it fails with `ENODEV`.
  */
 export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Link): Link {
   const existing = seen ?? claimBridgeName(host, config.bridge)
@@ -65,8 +65,8 @@ export function ensureBridge(host: RouteSocket, config: BridgeConfig, seen?: Lin
 }
 
 /**
- * Returns the link with the bridge's name. If that is a device that the kernel returned from a container with this
- * name, first restores the device's own name.
+ * Returns the link with the bridge's name. If that link is a device that the kernel returned from a container under
+ * this name, first restores the device's own name.
  */
 export function claimBridgeName(host: RouteSocket, name: string): Link | undefined {
   const found = findLink(host, name)
@@ -86,8 +86,8 @@ export function requireBridge(link: Link, config: Pick<BridgeConfig, "vlans">): 
 }
 
 /**
- * Creates the bridge. If another ADD has created it in the meantime, that is not an error. Sets no MAC: a bridge that
- * is created with a MAC has no carrier, and no link-local address, until a port has a carrier.
+ * Creates the bridge. If another ADD has just created it, that is not an error. Sets no MAC, because a bridge that is
+ * created with a MAC has no carrier, and no link-local address, until a port has a carrier.
  */
 function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): void {
   const filtering = needsFiltering(vlans)
@@ -102,9 +102,9 @@ function createBridge(host: RouteSocket, { bridge, mtu, vlans }: BridgeConfig): 
 }
 
 /**
- * Reports whether the bridge's MAC was set explicitly, even to the same value. Otherwise it follows the lowest MAC of
- * the ports, and containers lose their gateway when a port is added or removed. Setting a fixed MAC again would drop
- * all neighbors on the bridge. Returns false if /sys is unreadable or is of another namespace.
+ * Reports whether the bridge's MAC was set explicitly, even to the same value. If it was not, it follows the lowest MAC
+ * of the ports, and containers lose their gateway when a port is added or removed. If it was, setting it again would
+ * drop all neighbors on the bridge. Returns false if /sys is unreadable or is of another namespace.
  */
 function isMacFixed({ name, mac }: Link): boolean {
   return readLinkAttribute(name, "address") === mac && readLinkAttribute(name, "addr_assign_type") === NET_ADDR_SET
@@ -124,8 +124,8 @@ export function randomMac(): string {
 }
 
 /**
- * Adds a gateway address to the bridge. A failed ADD leaves the address on the bridge. An address of an overlapping
- * network conflicts: with `force` it is replaced, otherwise this throws `CniError`.
+ * Adds a gateway address to the bridge. A failed ADD leaves the address there. If the bridge has an address of an
+ * overlapping network, replaces that address with `force`, and throws `CniError` without.
  */
 export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, force: boolean): void {
   const { isThere, conflicting } = requireRoomFor(host, bridge, gateway, force)
@@ -135,7 +135,7 @@ export function ensureGateway(host: RouteSocket, bridge: Link, gateway: Cidr, fo
   addOnce(host, bridge, gateway)
 }
 
-/** Looks for a gateway address on the bridge. Throws `CniError` if others conflict with it, unless `force` is set. */
+/** Looks for a gateway address on the bridge. Throws `CniError` if other addresses conflict, unless `force` is set. */
 export function requireRoomFor(
   host: RouteSocket,
   bridge: Link,
@@ -156,13 +156,16 @@ export function requireRoomFor(
   })
 }
 
-/** Enables IPv6 on a link: the host's default may differ. Without IPv6 in the kernel, adding the address throws. */
+/**
+ * Enables IPv6 on a link, because the host may disable it by default. If the kernel lacks IPv6, adding the address
+ * fails.
+ */
 function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (findSysctl(setting) === "1") tryWriteSysctl(setting, "0")
 }
 
-/** Adds an address to the bridge. If another ADD has added it in the meantime, that is not an error. */
+/** Adds an address to the bridge. If another ADD has just added it, that is not an error. */
 function addOnce(host: RouteSocket, bridge: Link, gateway: Cidr): void {
   try {
     addAddress(host, bridge, { ...gateway, noDad: true })

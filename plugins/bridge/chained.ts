@@ -18,8 +18,9 @@ interface EarlierInterface {
 /**
  * Makes the host's interface of an earlier plugin of the chain a port of the bridge, with all configured port settings,
  * instead of creating a veth pair. The earlier plugin assigns addresses. Returns the earlier result with the bridge
- * appended (CONVENTIONS, "chaining"). Returns undefined if the container's interface does not exist yet, or is already
- * on the bridge, as in a repeated ADD. Throws code 7 if no interface or several interfaces match.
+ * appended (CONVENTIONS, "chaining"). Returns undefined if the container's interface does not exist yet, or if the
+ * host's is already on the bridge, as in a repeated ADD. Throws code 7 if none or several of the host's interfaces
+ * match.
  */
 export function joinEarlierInterface(attaching: Attaching, config: BridgeConfig): Result | undefined {
   const earlier = findEarlierInterface(attaching, config)
@@ -92,7 +93,7 @@ function refuseAddressing(call: Call, { ipam, isGateway, ipMasq }: BridgeConfig)
 
 /**
  * Removes the host's interface of an earlier plugin from the bridge if it still exists. Does nothing if the result
- * begins with the bridge: then this plugin created the interface. Throws `NetlinkError`.
+ * begins with the bridge, because this plugin then created the interface. Throws `NetlinkError`.
  */
 export function leaveBridge({ network }: Call, { bridge }: BridgeConfig, owner: Owner): void {
   const { prevResult } = network

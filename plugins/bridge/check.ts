@@ -52,7 +52,7 @@ export function checkBridge(checking: Checking, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).check({ owner, port: port.name, mac: link.mac })
 }
 
-/** Returns the host's interface of an earlier plugin, recognized by its alias: ours have the owner as alias. */
+/** Returns the host's interface of an earlier plugin. Unlike ours, it does not have the owner as alias. */
 function givenPort(sides: Sides, { interfaces }: Result, link: Link): Link | undefined {
   const ours = ownerComment(sides.owner)
   return portsOf(sides, interfaces, link).find(({ attributes }) => attributes.alias !== ours)
@@ -85,7 +85,9 @@ function checkVlanGateway(host: RouteSocket, gateway: VlanGateway, prevResult: R
   return link
 }
 
-/** Checks a port's owner, state and settings. Throws `CniError` with the first difference, expected and found. */
+/**
+ * Checks a port's owner, state and settings. Throws `CniError` with the expected and the found value that differ first.
+ */
 export function checkPort(
   host: NetlinkSocket,
   { bridge, port }: { bridge: Link; port: Link },
@@ -116,7 +118,7 @@ function checkVlans(host: NetlinkSocket, port: Link, vlans: VlanConfig): void {
   throw mismatch(`VLANs of port "${port.name}"`, describeVlans(plan), describeVlans(found))
 }
 
-/** Returns each VLAN with its flags as text. Ranges cannot be compared, because the kernel forms its own. */
+/** Returns each VLAN with its flags as text, because ranges cannot be compared: the kernel forms its own. */
 function expand(ranges: readonly VlanRange[]): string[] {
   const ids = ({ first, last }: VlanRange) => Array.from({ length: last - first + 1 }, (_, at) => first + at)
   return ranges.flatMap((range) => ids(range).map((id) => `${id} ${range.pvid ?? false} ${range.untagged ?? false}`))

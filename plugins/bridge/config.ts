@@ -15,7 +15,7 @@ import type { ConfigCall } from "../../pkg/skel/mod.ts"
 import { CniError, Code, IFNAMSIZ, type NetworkConfig } from "../../pkg/types/mod.ts"
 import { parseVlans } from "./vlans.ts"
 
-/** A field for a number that may be a VLAN ID. `parseVlans` decides which numbers are valid. */
+/** A field for a VLAN ID. `parseVlans` checks whether the number is valid. */
 const vlanId = { kind: "integer", expected: "a VLAN ID" } as const
 
 export const bridgeFields = {

@@ -17,9 +17,9 @@ import type { BridgeConfig } from "./config.ts"
 export const CONTAINER_INDEX = 2
 
 /**
- * Completes the IPAM plugin's result: the addresses name the container's interface. With `isGateway` each has a
- * gateway, by default the network's first address. With `isDefaultGateway` each family has a default route. The
- * configuration's DNS replaces the IPAM plugin's. Throws `CniError` if a network is too small for a gateway.
+ * Completes the IPAM plugin's result: the addresses name the container's interface. With `isGateway` each address has a
+ * gateway, by default the network's first address. With `isDefaultGateway` each family with a gateway has a default
+ * route. The configuration's DNS replaces the IPAM plugin's. Throws `CniError` if a network is too small for a gateway.
  */
 export function completeResult(leased: Result, config: BridgeConfig): Result {
   const ips: IpConfig[] = []

@@ -13,8 +13,8 @@ export interface BridgePort {
 }
 
 /**
- * Creates the container's veth pair, with both ends down and the host's end as a port of the bridge. Creates the bridge
- * if it does not exist. `seen` is the bridge that the caller found. Throws `CniError`.
+ * Creates the container's veth pair, with both ends down and the host's end as a port of the bridge, and the bridge if
+ * it does not exist. `seen` is the bridge that the caller found, if any. Throws `CniError`.
  */
 export function joinBridge(
   host: RouteSocket,
@@ -31,7 +31,7 @@ export function joinBridge(
 
 /**
  * Sets the configured VLANs, isolation and hairpin mode of a new port. Call this before the port is up, so that no
- * frame passes before the settings apply. Throws `CniError`.
+ * frame passes without these settings. Throws `CniError`.
  */
 export function preparePort(host: RouteSocket, { bridge, port }: BridgePort, config: BridgeConfig): void {
   const { hairpinMode, portIsolation, vlans } = config

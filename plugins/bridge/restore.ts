@@ -35,8 +35,8 @@ type Ours = RestorableInterface<BridgeConfig>
 type Restoring = RestoringInterfaces<BridgeConfig>
 
 /**
- * Restores bridges with their MACs, gateway addresses and ports, forwarding, and the checks of source MACs. A port that
- * is now on another bridge stays there.
+ * Restores bridges with their MACs, gateway addresses and ports, forwarding, and the checks of source MACs. If a port
+ * is now on another bridge, the port stays there.
  */
 export function restoreBridges(restoring: Restoring): void {
   const ends = new HostEnds(restoring.host)
@@ -148,7 +148,7 @@ function gatewaysFor(placed: readonly Placed[]): Map<Cidr, Placed> {
   return new Map(found.values())
 }
 
-/** Returns one attachment for each distinct gateway configuration. Nearly all containers of a bridge share one. */
+/** Returns one attachment for each distinct gateway configuration, of which a bridge nearly always has only one. */
 function oneForEach<T>(all: readonly T[], attachmentOf: (each: T) => Ours): T[] {
   const wordsOf = ({ config, recorded: { ips, addresses } }: Ours) => {
     const gateways = ips.map(({ gateway }, at) => `${gateway}/${addresses[at]?.prefix}`)

@@ -43,7 +43,7 @@ export const chain: Chain = {
   base: { type: "filter", hook: "prerouting", priority: NF_BR_PRI_NAT_DST_BRIDGED, policy: "accept" },
 }
 
-/** The checked ports. Frames from other ports of a bridge may have any source MAC. */
+/** The checked ports. A frame from any other port of a bridge may have any source MAC. */
 export const guarded: NamedSet = { table, name: "guarded", key: [dataTypes.ifname], comment: "ports of containers" }
 
 /** The allowed source MAC of each checked port. */
@@ -54,7 +54,7 @@ export const allowed: NamedSet = {
   comment: "the source MAC of each port",
 }
 
-/** The only rule. It serves all ports of all bridges in the namespace by looking up the sets. */
+/** The only rule. By looking up the sets, it serves all ports of all bridges in the namespace. */
 export const rule: Rule = {
   chain,
   statements: [
@@ -79,7 +79,9 @@ export interface SpoofCheckElements {
   allowed: FoundElements | undefined
 }
 
-/** Plans the elements for a port if all other objects exist. The kernel refuses them if the port has elements. */
+/**
+ * Plans the elements for a port if table, chain, sets and rule exist. The kernel refuses them if the port has elements.
+ */
 export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
   return [
     create.elements(guarded, [guardedElement(port, comment)]),
@@ -88,7 +90,7 @@ export function planNewGuard(port: GuardedPort, comment: string): Operation[] {
 }
 
 /**
- * Plans the missing objects for a port: table, chain, sets, rule and elements. Other elements of the port are removed,
+ * Plans the missing objects for a port: table, chain, sets, rule and elements. Also removes other elements of the port,
  * because a port has one owner and one MAC.
  */
 export function planGuard(
@@ -103,7 +105,9 @@ export function planGuard(
   ]
 }
 
-/** Plans everything except elements. Existing objects stay, except for unknown rules in the chain. */
+/**
+ * Plans table, chain, sets and rule. Existing objects stay, except for unknown rules in the chain, which are removed.
+ */
 export function skeleton(): Operation[] {
   return withEncoded(skeletonOperations, encodedSkeleton)
 }
@@ -132,7 +136,7 @@ export function isSame(a: Element, b: Element): boolean {
   return String(a.key) === String(b.key) && a.comment === b.comment
 }
 
-/** Plans the removal of elements whose owner `isStale`. The table is removed with its last element. */
+/** Plans the removal of elements whose owner `isStale`, and of the table with its last element. */
 export function planUnguard(found: SpoofCheckElements, isStale: (comment: string) => boolean): Operation[] {
   const groups = [
     { set: guarded, stale: staleIn(found.guarded, isStale) },

@@ -78,7 +78,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
   protected readonly table = table.name
 
   /**
-   * Reports whether the kernel supports the rules. If no port is guarded yet, this tries them in a dry run. Throws
+   * Reports whether the kernel supports the rules. If they do not exist yet, tries to add them in a dry run. Throws
    * `EPERM` without CAP_NET_ADMIN.
    */
   isUsable(): boolean {
@@ -87,9 +87,10 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
   }
 
   /**
-   * Drops frames with any other source MAC at a bridge port, in one transaction: `nft add element bridge cni_spoofcheck
-   * guarded { "veth0" comment "network/containerID/ifname" }` and `… allowed { "veth0" . 0a:00:00:00:00:01 comment …
-   * }`, with missing table, chain, sets and rule. Call this before the port forwards. Throws `NetlinkError`.
+   * Drops frames with any other source MAC than `mac` at a bridge port, in one transaction: `nft add element bridge
+   * cni_spoofcheck guarded { "veth0" comment "network/containerID/ifname" }` and `… allowed { "veth0" .
+   * 0a:00:00:00:00:01 comment … }`, with missing table, chain, sets and rule. Call this before the port forwards.
+   * Throws `NetlinkError`.
    */
   add({ owner, ...port }: GuardSpec, undo: Undo, onMissingRules = () => {}): void {
     const { socket } = this
@@ -121,7 +122,7 @@ class NftablesSpoofCheck extends NftablesBackend implements RuleBackend<GuardSpe
   }
 }
 
-/** Reports whether the chain has only our rule, and the table is active. The kernel keeps the sets in use. */
+/** Reports whether the chain has only our rule, and the table is active. The sets exist if the rule does. */
 function isComplete(socket: Pick<Netfilter, "dump" | "get">): boolean {
   const [only, ...more] = listRules(socket, chain)
   return only?.comment === rule.comment && more.length === 0 && !isDormant(socket, table)
@@ -147,8 +148,8 @@ function missing(owner: string, expected: string, found: string): CniError {
 const upstreamChain: Chain = { table: { family: "bridge", name: "nat" }, name: "PREROUTING" }
 
 /**
- * The rules that the Go suite's bridge plugin added. A node can change suites while containers run. The rules' comments
- * name no network, so GC cannot recognize stale ones.
+ * The rules that the Go suite's bridge plugin added. They are checked and removed, so that a node can change suites
+ * while containers run. Their comments name no network, so GC cannot recognize stale rules.
  */
 class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
   protected readonly table = upstreamChain.table.name
@@ -165,7 +166,7 @@ class UpstreamSpoofCheck extends InTable implements ForeignRules<GuardSpec> {
     if (!isThere) throw missing(ownerComment(owner), "the other suite's rules", "no such rules, or different ones")
   }
 
-  /** Removes an owner's rules. Table and base chain stay, as after the Go suite's own DEL. Throws `NetlinkError`. */
+  /** Removes an owner's rules. Table and base chain stay, as after DEL of the Go suite. Throws `NetlinkError`. */
   remove(owner: Owner): void {
     const { socket } = this
     const comment = `macspoofchk-${upstreamId(owner)}`

@@ -1,2 +1,2 @@
-/** Values for tests of packet filter rules. `mod.ts` does not export them. */
+/** The parts of the bridge plugin that only tests of packet filter rules use. */
 export { SpoofCheck } from "./spoof-check.ts"

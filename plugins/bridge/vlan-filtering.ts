@@ -2,7 +2,7 @@ import { addPortVlans, deletePortVlans, type Link, linkData, type NetlinkSocket 
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { planDefault, planPort, type VlanConfig } from "./vlans.ts"
 
-/** Returns the error for a kernel without VLAN filtering. Some such kernels refuse the request, others ignore it. */
+/** Returns the error for a kernel without VLAN filtering. `cause` is missing if the kernel ignored the request. */
 export function noVlanFiltering(bridge: string, cause?: unknown): CniError {
   const options = cause === undefined ? {} : { cause }
   const reason = "the kernel is built without CONFIG_BRIDGE_VLAN_FILTERING"
@@ -22,8 +22,8 @@ export function requireVlanFiltering(bridge: Link): void {
 }
 
 /**
- * Adds a new port to its VLANs, and removes it from the bridge's default VLAN unless the configuration keeps it. Call
- * this before the port is up. Throws `CniError`.
+ * Adds a new port to its VLANs, and removes it from the bridge's default VLAN unless the configuration keeps the port
+ * there. Call this before the port is up. Throws `CniError`.
  */
 export function setPortVlans(host: NetlinkSocket, bridge: Link, port: Link, vlans: VlanConfig): void {
   const plan = planPort(vlans)

@@ -28,9 +28,9 @@ export interface VlanGateway {
 }
 
 /**
- * Returns the host's interface in a VLAN of the bridge, up. It is the end of a veth pair with the gateway addresses;
- * the other end is a port of the bridge in that VLAN. Creates the pair if it does not exist; a failed ADD leaves it.
- * Throws `CniError` if another kind of link has the name.
+ * Returns the host's interface in a VLAN of the bridge, up: the end of a veth pair that gets the gateway addresses. The
+ * other end is a port of the bridge in that VLAN. Creates the pair if it does not exist; a failed ADD leaves it. Throws
+ * `CniError` if a link with the name is not in that VLAN.
  */
 export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Link {
   const { name } = gateway
@@ -50,7 +50,9 @@ export function ensureVlanGateway(host: NetlinkSocket, gateway: VlanGateway): Li
   return link
 }
 
-/** For STATUS: throws `CniError`, like `ensureVlanGateway`, if another link has the name. Changes nothing. */
+/**
+ * Throws `CniError`, like `ensureVlanGateway`, if a link with the name is not in the VLAN. For STATUS; changes nothing.
+ */
 export function requireVlanGateway(host: NetlinkSocket, gateway: VlanGateway): void {
   const link = findLink(host, gateway.name)
   if (!link || portToJoin(host, gateway, link)) return
@@ -64,7 +66,7 @@ function notInVlan({ name, bridge, vlans }: VlanGateway, problem: string): CniEr
   })
 }
 
-/** Creates the pair. If another ADD has created it in the meantime, that is not an error. */
+/** Creates the pair. If another ADD has just created it, that is not an error. */
 function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
   const { mtu, index } = bridge
   try {
@@ -77,8 +79,9 @@ function createPair(host: NetlinkSocket, { name, bridge }: VlanGateway): void {
 }
 
 /**
- * Moves the pair's port into the VLAN if the port is still in the bridge's default VLAN: it is new, or was left by a
- * killed ADD. If the port's bridge was deleted, the port first joins the new one. Any other port stays unchanged.
+ * Moves the pair's port into the VLAN if the port is still in the bridge's default VLAN, because it is new, or was left
+ * by a killed ADD. If the port's bridge was deleted, the port first joins the new bridge. Any other port stays
+ * unchanged.
  */
 function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   const port = portToJoin(host, gateway, link)
@@ -88,7 +91,7 @@ function joinVlan(host: NetlinkSocket, gateway: VlanGateway, link: Link): void {
   setPortVlans(host, gateway.bridge, port, { ...gateway.vlans, trunk: undefined })
 }
 
-/** Matches names of `randomVethName`. A pair whose port has another name is not ours. */
+/** Matches names of `randomVethName`. If a pair's port has any other name, another program created the pair. */
 const ownName = /^veth[0-9a-f]{8}$/
 
 /** Returns the pair's port if it is in the bridge's default VLAN, or if it is ours and on no bridge. */

@@ -15,7 +15,7 @@ export interface TrunkEntry {
 export interface VlanConfig {
   /** The VLAN of untagged frames; 0 for none. */
   native: number
-  /** The VLANs of tagged frames, sorted, without duplicates. Undefined without a `vlanTrunk`, unlike an empty one. */
+  /** The VLANs of tagged frames, sorted, without duplicates; undefined if `vlanTrunk` is missing. */
   trunk: readonly VlanRange[] | undefined
   /** Whether the port stays in the bridge's default VLAN. */
   preserveDefault: boolean
@@ -31,14 +31,15 @@ export function parseVlans(
   return { native: vlan, trunk: trunk && joinRanges(trunk.flatMap(readEntry)), preserveDefault }
 }
 
-/** Reports whether the bridge must filter VLANs. An empty trunk requires it too. */
+/** Reports whether the bridge must filter VLANs, as even an empty trunk requires. */
 export function needsFiltering({ native, trunk }: VlanConfig): boolean {
   return native !== 0 || trunk !== undefined
 }
 
 /**
- * Returns the VLANs of a port, the native one first. The native VLAN is `vlan`, or 1 for a trunk without `vlan`. It
- * stays untagged even if the trunk contains it. The result is empty if the port keeps the bridge's default VLAN.
+ * Returns the VLANs of a port, the native one first, which is `vlan`, or 1 for a trunk without `vlan`. The native VLAN
+ * is untagged even if the trunk contains it. Returns none if neither is configured: the port then keeps the bridge's
+ * default VLAN.
  */
 export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   if (native === 0 && trunk.length === 0) return []
@@ -46,13 +47,16 @@ export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   return [{ first: id, last: id, pvid: true, untagged: true }, ...trunk.flatMap((range) => without(range, id))]
 }
 
-/** Returns the VLANs to remove from a new port: the bridge's default VLAN `id`, unless planned. 0 means none. */
+/**
+ * Returns the VLANs to remove from a new port: the bridge's default VLAN `id`, unless it is planned, or 0, which means
+ * none.
+ */
 export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
   if (preserveDefault || plan.length === 0 || id === 0) return []
   return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]
 }
 
-/** Parses an entry of `vlanTrunk`. An empty entry or `null` is ignored. */
+/** Parses an entry of `vlanTrunk`. Returns none for `null` and for an empty entry. */
 function readEntry(entry: TrunkEntry | null, index: number): VlanRange[] {
   const { id, minID, maxID } = entry ?? {}
   const details = `it is "vlanTrunk[${index}]"; VLANs are ${FIRST} to ${LAST}`

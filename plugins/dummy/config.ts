@@ -42,8 +42,8 @@ export const dummyKeyDocs: readonly KeyDoc[] = [
 ]
 
 /**
- * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
- * also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
+ * Parses the configuration. For DEL and GC, ignores invalid or missing values. Otherwise throws code 7 that names the
+ * key, also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
  */
 export function parseDummyConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall): InterfaceConfig {
   const read = parseConfig(dummyFields, raw, isCleanup(verb))

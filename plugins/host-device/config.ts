@@ -84,7 +84,10 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
   return {
     /** Undefined if the runtime selects a device for each container and has not done so yet. */
     selector,
-    /** The address of the device on the PCI bus, if known. The device may have a user-space driver. */
+    /**
+     * The address of the device on the PCI bus, if known. A device that is known only by this may have a user-space
+     * driver.
+     */
     pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
     acceptRa: read.acceptRa,
@@ -95,7 +98,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
 
 type Selecting = Partial<Record<"device" | "hwaddr" | "kernelpath" | "pciBusID" | "deviceID", string | undefined>>
 
-/** Returns how the device is selected. The runtime's choice for a container precedes the configuration. */
+/** Returns how the device is selected. The runtime's choice for a container has precedence over the configuration. */
 function selectorOf({ device, hwaddr, kernelpath, pciBusID, deviceID }: Selecting): Selector | undefined {
   const path = (key: string, text: string, ...directories: readonly string[]) =>
     ({ by: "path", key, text, directories }) as const

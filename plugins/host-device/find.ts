@@ -20,14 +20,14 @@ import {
 import { CniError, Code, ownerComment } from "../../pkg/types/mod.ts"
 import type { HostDeviceConfig, Selector } from "./config.ts"
 
-/** Reports whether a process drives the device, as with DPDK. Such a device has no interface to move. */
+/** Reports whether a process drives the device, as with DPDK, so that there is no interface to move. */
 export function isUserspace({ pciBusID }: HostDeviceConfig): boolean {
   return pciBusID !== undefined && hasDriver(pciBusID, ["vfio-pci", "uio_pci_generic", "igb_uio"])
 }
 
 /**
- * Returns the device on the host; undefined if it does not exist there. `restoreReturned` must come first: it restores
- * devices with a record that the kernel has returned.
+ * Returns the device on the host; undefined if it does not exist there. Call `restoreReturned` first, because a device
+ * that the kernel returned may still have the name that it had in the container.
  */
 export function findDevice(host: NetlinkSocket, selector: Selector): Link | undefined {
   switch (selector.by) {
@@ -46,7 +46,7 @@ export function findDevice(host: NetlinkSocket, selector: Selector): Link | unde
 }
 
 /**
- * Returns the device on the host. Throws code 11 that names the attachment if a container has the device. Throws code 7
+ * Returns the device on the host. Throws code 11 with the current holder if a container has the device. Throws code 7
  * if the device does not exist, is a port of a bridge or a bond, or is the loopback interface.
  */
 export function requireDevice(host: NetlinkSocket, selector: Selector): Link {
@@ -71,8 +71,8 @@ function whyNot(host: NetlinkSocket, { flags, attributes: { master } }: Link): s
 }
 
 /**
- * Returns the current holder of a device, for errors: the attachment in the device's record, or another namespace with
- * a link that the Go suite may have moved there.
+ * Returns the current holder of a device, for errors: the attachment in the device's record, or a link in another
+ * namespace, where the Go suite may have moved the device.
  */
 function findHolder(host: NetlinkSocket, selector: Selector): { nsid: number | undefined; what: string } | undefined {
   for (const { owner, record } of new DeviceRecords().list()) {
@@ -97,7 +97,10 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
   }
 }
 
-/** Reports whether a configuration selects a link without a record. The Go suite stores the name as alias. */
+/**
+ * Reports whether a configuration selects a link without a record, which the Go suite moved: it stores the name as
+ * alias.
+ */
 export function isSelected(selector: Selector, link: Link): boolean {
   const { permanentMac, parentName, alias } = link.attributes
   switch (selector.by) {
@@ -111,8 +114,8 @@ export function isSelected(selector: Selector, link: Link): boolean {
 }
 
 /**
- * Reports whether a configuration may select a link, judging by the link's attributes. The device's bus is not
- * compared, because older kernels do not report it, and newer ones not for all devices.
+ * Reports whether a configuration may select a link, judging by the link's attributes. Returns true if the device is
+ * selected by its bus, which older kernels do not report, and newer ones not for all devices.
  */
 export function mayBeSelected(selector: Selector | undefined, link: Link): boolean {
   return !selector || selector.by === "path" || isSelected(selector, link)

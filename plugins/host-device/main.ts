@@ -78,7 +78,7 @@ export function checkDevice({ host, sandbox, owner, link }: Checking, { selector
   throw mismatch(what, `"${selector.text}" of the host`, `"${record?.former.name ?? link.attributes.alias}"`)
 }
 
-/** Checks that the device exists, for STATUS. It may be in another container, because it can be used later. */
+/** Checks that the device exists, for STATUS. It may be in another container, because that container will return it. */
 function requireAnywhere({ host }: { host: RouteSocket }, config: HostDeviceConfig): void {
   if (isUserspace(config)) return
   new DeviceRecords().requireWritable()
@@ -105,15 +105,17 @@ function detachDevice({ namespace, ifName, log }: Call, config: HostDeviceConfig
 }
 
 /**
- * Reports whether a link without a record may be the device. The container may have changed the link's alias, and older
- * kernels do not report the device's bus.
+ * Reports whether a link without a record may be the device. Returns true in doubt: the container may have changed the
+ * link's alias, and older kernels do not report the device's bus.
  */
 function mayBeUnrecorded(selector: Selector | undefined, link: Link): boolean {
   if (!selector || selector.by === "name") return true
   return (selector.by === "path" && link.attributes.parentName === undefined) || isSelected(selector, link)
 }
 
-/** Reports whether the selected device is on the host, and restores its name: the Go suite's devices have no record. */
+/**
+ * Reports whether the selected device is on the host. Restores its name, even without a record, as for the Go suite.
+ */
 function hasReturned(host: RouteSocket, selector: Selector): boolean {
   restoreAllReturned(host)
   const device = findDevice(host, selector)

@@ -39,7 +39,7 @@ export function attachIpvlan(attaching: Attaching, lease: Lease, config: IpvlanC
   return configureInterface(attaching, link, lease, config)
 }
 
-/** Checks mode, flag and master. Mode and flag are the master's: the interface created last sets them for all. */
+/** Checks mode, flag and master. All interfaces of a master have the mode and flag of the interface created last. */
 export function checkIpvlan(checking: Checking, config: IpvlanConfig): void {
   const { link } = checking
   const data = linkData(link, "ipvlan")

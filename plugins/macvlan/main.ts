@@ -31,7 +31,7 @@ export const macvlan = defineInterfacePlugin<MacvlanConfig, Link>({
   requireUsable: requireUsableMaster,
 })
 
-/** Returns the master. Throws `CniError` if there is none, or if it does not allow the MTU. */
+/** Returns the master. Throws `CniError` if it does not exist, or if it does not allow the MTU. */
 export function prepareMaster(attaching: Attaching, config: MacvlanConfig): Link {
   const parent = requireMaster(attaching, config)
   requireMtuOfParent(config.mtu, parent)

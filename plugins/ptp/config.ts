@@ -49,8 +49,8 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
 export type PtpConfig = ReturnType<typeof parsePtpConfig>
 
 /**
- * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
- * also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
+ * Parses the configuration. For DEL and GC, ignores invalid or missing values. Otherwise throws code 7 that names the
+ * key, also if "ipam.type" is missing, or code 4 for `CNI_ARGS`.
  */
 export function parsePtpConfig(network: NetworkConfig, { verb, args, raw }: ConfigCall) {
   const lenient = isCleanup(verb)

@@ -25,8 +25,9 @@ import {
 import { hostAddresses, hostRoutes, planContainerRoutes } from "./routes.ts"
 
 /**
- * Brings the host's end up. It ignores router advertisements from the container. Its IPv6 addresses, including the
- * link-local one, are usable at once, because no other host is on the link.
+ * Brings the host's end up, which then ignores router advertisements from the container. Its IPv6 addresses, including
+ * the link-local one, are usable at once: duplicate address detection is disabled, because no other host is on the
+ * link.
  */
 export function raiseHostEnd(host: NetlinkSocket, name: string, families: readonly Family[]): void {
   const ipv6 = `net/ipv6/conf/${name}`
@@ -37,8 +38,8 @@ export function raiseHostEnd(host: NetlinkSocket, name: string, families: readon
 }
 
 /**
- * Adds addresses and routes to the container's end and brings it up. Addresses and routes are deleted with the link.
- * Routes are appended, so that another interface of the container keeps the same routes, such as a default route.
+ * Adds addresses and routes to the container's end and brings it up. The kernel deletes both with the link. Routes are
+ * appended, so that another interface of the container may have the same routes, such as a default route.
  */
 export function configureContainerEnd(container: ContainerLink, result: Result, acceptRa: boolean): void {
   const { inside, link } = container
@@ -55,8 +56,8 @@ export function configureContainerEnd(container: ContainerLink, result: Result, 
 }
 
 /**
- * Adds the gateway addresses to the host's end, and the host routes to the container. They are deleted with the link.
- * With `isRepeated`, existing addresses and routes are not an error.
+ * Adds the gateway addresses to the host's end, and the host routes to the container. The kernel deletes both with the
+ * link. With `isRepeated`, existing addresses and routes are not an error.
  */
 export function configureHostEnd(
   host: NetlinkSocket,
@@ -79,7 +80,10 @@ export function configureHostEnd(
   }
 }
 
-/** Returns the error for a missing host route. EEXIST: the host reaches only one of two containers with an address. */
+/**
+ * Returns the error for a missing host route. EEXIST means that another container, or the host, already has the
+ * address.
+ */
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })

@@ -15,14 +15,14 @@ import type { PtpConfig } from "./config.ts"
 /** The index of the container's interface in the result, after the host's end of the pair. */
 export const CONTAINER_INDEX = 1
 
-/** 169.254.1.1 and fe80::1. A gateway is used only on its own pair, so its address may be outside the network. */
+/** 169.254.1.1 and fe80::1, which may serve every container, because a gateway is used only on its own pair. */
 const linkLocalIpv4 = [169, 254, 1, 1]
 const linkLocalIpv6 = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]
 
 /**
- * Completes the IPAM plugin's result: the addresses name the container's interface, and each has a gateway, which
- * becomes an address of the host's end. The configuration's DNS settings replace the IPAM plugin's. Throws `CniError`
- * for a gateway that cannot be an address of the host's end.
+ * Completes the IPAM plugin's result: the addresses name the container's interface, and each address has a gateway,
+ * which becomes an address of the host's end. The configuration's DNS settings replace the IPAM plugin's. Throws
+ * `CniError` for a gateway that cannot be an address of the host's end.
  */
 export function completeResult(leased: Result, { dns }: Pick<PtpConfig, "dns">): Result {
   const own = addressesOf(leased)
@@ -35,8 +35,8 @@ export function completeResult(leased: Result, { dns }: Pick<PtpConfig, "dns">):
 }
 
 /**
- * Returns the gateway for an address without one. It is the first address of the network, as in the plugin bridge, or a
- * link-local one if the network is too small or the container has that address.
+ * Returns the gateway for an address without one: the first address of the network, as in the plugin bridge, or a
+ * link-local address if the network is too small or the container has the first address.
  */
 function chooseGateway(address: Cidr, own: readonly Cidr[]): Uint8Array {
   const bits = address.ip.length * 8

@@ -8,7 +8,9 @@ type Addresses = Pick<Result, "ips">
 export interface ContainerRoutes {
   /** Routes to the gateways, which are on the link, followed by the IPAM plugin's routes. */
   first: RouteSpec[]
-  /** Networks whose routes the kernel adds with the addresses. These routes are deleted: no neighbor is on the link. */
+  /**
+   * Networks whose routes the kernel adds with the addresses. These routes must be deleted: no neighbor is on the link.
+   */
   networks: Cidr[]
   /** Routes to the same networks through the gateways. */
   last: RouteSpec[]
@@ -18,8 +20,8 @@ export interface ContainerRoutes {
  * Plans the routes of a container on a point-to-point link: `ip route add 10.9.0.1 dev eth0 scope link src 10.9.0.5`,
  * the result's routes, `ip route del 10.9.0.0/24 dev eth0`, and `ip route add 10.9.0.0/24 via 10.9.0.1 dev eth0 src
  * 10.9.0.5`. If several addresses need the same route, it is added once, with the first address as source. The result's
- * routes come before the deletion, because they may use any gateway in the networks. A route of the result to a network
- * replaces ours. One to a gateway equals ours.
+ * routes come before the deletion, because they may use any gateway in the networks. If the result has a route to a
+ * network, that route replaces ours; a route to a gateway is omitted, because it equals ours.
  */
 export function planContainerRoutes(
   result: Pick<Result, "ips" | "routes">,

@@ -49,7 +49,7 @@ function set(fd: Fd, name: keyof typeof requests, value: number): void {
   ioctl(fd, `${name} ${value}`, requests[name], value)
 }
 
-/** Lets a user or group open the device. Throws code 7 for an ID outside the user namespace, and `SyscallError`. */
+/** Lets a user or group open the device. Throws `SyscallError`, or code 7 if the ID is outside the user namespace. */
 export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
   try {
     set(fd, key === "owner" ? "TUNSETOWNER" : "TUNSETGROUP", id)
@@ -62,7 +62,7 @@ export function setUser(fd: Fd, key: "owner" | "group", id: number): void {
 
 /**
  * Creates a persistent tap device in the thread's namespace, like `ip tuntap add name NAME mode tap user OWNER group
- * GROUP`. The device already exists while `prepare` runs, and is deleted if `prepare` throws. Throws `CniError`, and
+ * GROUP`. The device already exists while `prepare` runs, and is deleted if `prepare` throws. Throws `CniError`, or
  * `EBUSY` if the name is in use.
  */
 export function createTap(device: TapDevice, prepare: () => void = () => undefined): void {

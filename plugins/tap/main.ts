@@ -28,7 +28,7 @@ export const tap = defineInterfacePlugin<TapConfig, Link | undefined>({
   requireUsable: requireTun,
 })
 
-/** Returns the configured bridge; undefined if none is configured. Throws code 7 if it does not exist. */
+/** Returns the configured bridge; undefined if none is configured. Throws code 7 if the bridge does not exist. */
 function findBridge(attaching: Attaching, { bridge }: TapConfig): Link | undefined {
   return bridge === undefined ? undefined : requireBridge(attaching, bridge)
 }
@@ -37,7 +37,7 @@ function attachTap(attaching: Attaching, lease: Lease, config: TapConfig, bridge
   return configureInterface(attaching, addTap(attaching, config, bridge), lease, config)
 }
 
-/** Returns the bridge in the container that the tap joins. Throws code 7 if it does not exist. */
+/** Returns the bridge in the container that the tap joins. Throws code 7 if the bridge does not exist. */
 export function requireBridge({ call, inside }: Attaching, name: string): Link {
   const found = findLink(inside, name)
   if (found?.kind === "bridge") return found

@@ -4,13 +4,13 @@ import { logLine } from "../../pkg/skel/mod.ts"
 import { CniError, Code, orCannot } from "../../pkg/types/mod.ts"
 import { createTap, type TapDevice } from "./device.ts"
 
-/** The file with the SELinux context of the thread's next program. An empty file leaves the choice to the policy. */
+/** The file with the SELinux context of the next program that the thread runs. If it is empty, the policy decides. */
 const NEXT = "/proc/thread-self/attr/exec"
 
 /** The argument with which `createTapIn` starts this program. */
 const TASK = "create-device"
 
-/** Runs `work`, whose programs are executed in a SELinux context. Throws code 7 if the kernel refuses the context. */
+/** Runs `work`, whose child processes get a SELinux context. Throws code 7 if the kernel refuses the context. */
 export function withContext<T>(context: string, work: () => T): T {
   try {
     writeExisting(NEXT, context)
@@ -30,7 +30,7 @@ export function withContext<T>(context: string, work: () => T): T {
 
 /**
  * Runs `createTap` in a SELinux context. A device gets the context of the process that creates it, and policies let a
- * process change its context only by executing a program. So this executes its own program. Throws `CniError`.
+ * process change its context only by executing a program, so this executes its own program. Throws `CniError`.
  */
 export function createTapIn(context: string, tap: TapDevice): void {
   const program = { path: "/proc/self/exe", name: "tap", args: [TASK, JSON.stringify(tap)], env: {} }
@@ -40,12 +40,12 @@ export function createTapIn(context: string, tap: TapDevice): void {
   if (details !== undefined) throw new CniError(Code.Internal, refusal, { details })
 }
 
-/** Returns why a program failed: its message, or else how it ended. Returns undefined if it succeeded. */
+/** Returns why a program failed: its message, or else its signal or exit status. Returns undefined if it succeeded. */
 export function failureOf({ exitCode, signal, stderr }: ReturnType<typeof spawn>): string | undefined {
   return exitCode === 0 ? undefined : decodeUtf8(stderr).trim() || (signal ?? `exit status ${exitCode}`)
 }
 
-/** Creates the tap and ends the process if `createTapIn` has started it. Otherwise does nothing. */
+/** Creates the tap and ends the process, if `createTapIn` has started this process. */
 export function createTapIfAsked(): void {
   const [task, tap = ""] = programArguments()
   if (task !== TASK) return

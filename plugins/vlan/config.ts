@@ -59,8 +59,8 @@ export const vlanKeyDocs: readonly KeyDoc[] = [
 export type VlanConfig = ReturnType<typeof parseVlanConfig>
 
 /**
- * Parses the configuration. DEL and GC treat an invalid or missing value as absent. Throws code 7 that names the key,
- * also if "master" or "ipam.type" is missing.
+ * Parses the configuration. For DEL and GC, ignores invalid or missing values; otherwise throws code 7 that names the
+ * key, also if "master" or "ipam.type" is missing.
  */
 export function parseVlanConfig(network: NetworkConfig, { verb, raw }: ConfigCall) {
   const read = parseConfig(vlanFields, raw, isCleanup(verb))

@@ -21,7 +21,7 @@ export function requireFreeVlan(route: RouteSocket, parent: Link, config: VlanCo
 
 /**
  * Returns the error for a VLAN that is already in use: the kernel allows one interface per VLAN and master in all
- * namespaces together. Returns undefined if only the interface's name is in use.
+ * namespaces together. Returns undefined if the VLAN is free and only the interface's name is in use.
  */
 export function findVlanTaken(
   { call, host, inside, sandbox }: Sides,
@@ -60,7 +60,7 @@ function findHolderIn(
 
 /**
  * Returns the interface that uses the VLAN of a master. `nsid` is the ID of the master's namespace in the socket's
- * namespace; undefined if both are the same namespace.
+ * namespace; undefined if the two namespaces are the same.
  */
 function findHolder(
   route: RouteSocket,

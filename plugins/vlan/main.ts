@@ -34,7 +34,7 @@ export const vlan = defineInterfacePlugin<VlanConfig, Link>({
 })
 
 /**
- * Creates the interface on its master. This comes before the lease of an address, because only the kernel can detect
+ * Creates the interface on its master. ADD does this before it leases an address, because only the kernel can detect
  * that the VLAN is in use. Throws `CniError`.
  */
 export function createVlan(attaching: Attaching, config: VlanConfig): Link {
@@ -59,7 +59,7 @@ function addVlan(attaching: Attaching, parent: Link, config: VlanConfig): Link {
   }
 }
 
-/** Checks that the master allows the MTU and is up: the kernel does not bring a VLAN up on a master that is down. */
+/** Checks that the master allows the MTU and is up: on a master that is down, the kernel does not bring a VLAN up. */
 function requireFit(parent: Link, { mtu }: VlanConfig): void {
   requireMtuOfParent(mtu, parent)
   if (parent.flags & IFF_UP) return
@@ -78,7 +78,9 @@ export function checkVlan(checking: Checking, config: VlanConfig): void {
   checkMaster(checking, config)
 }
 
-/** Checks that ADD can use the master, for STATUS. The VLAN may be in use: DEL of its container frees it. */
+/**
+ * Checks that ADD can use the master, for STATUS. Ignores the VLAN's use in a container, because DEL frees the VLAN.
+ */
 export function requireVlan({ host }: { host: RouteSocket }, config: VlanConfig): void {
   const parent = findMasterForStatus(host, config)
   if (!parent) return

@@ -25,8 +25,9 @@ import { type AttachmentRules, findAhead, findMissing, planAdd, planDelete, plan
 import { anySearch, containerSearch, DNAT, iptablesRules, TABLE } from "./rules.ts"
 
 /**
- * Returns the backend iptables: mappings are rules in upstream's chains, added by either suite. `filter` and `context`
- * are undefined if the kernel has no nf_tables. The guard of 127.0.0.0/8 is always in nf_tables.
+ * Returns the backend iptables, which keeps mappings as rules in upstream's chains, also those that the Go suite added.
+ * `filter` and `context` are undefined if the kernel has no nf_tables; without nf_tables there is no guard of
+ * 127.0.0.0/8.
  */
 export function iptablesHostports(filter: Filter | undefined, context: DeleteContext | undefined): HostportBackend {
   const socket = filter?.socket
@@ -52,7 +53,9 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
         if (missing) throw missing
       }
     },
-    /** Restores the guard first, then the rules: the setting that they need is safe only with the guard. */
+    /**
+     * Restores the guard before the rules, because `route_localnet`, which the rules need, is safe only with the guard.
+     */
     restore(specs, isDry) {
       const links = new Set(context ? specs.flatMap(({ openedLink }) => openedLink ?? []) : [])
       const open = new Set([...links].filter((link) => context && !isGuarded(context.socket, link)))
@@ -95,7 +98,7 @@ function addRules(socket: NetlinkSocket | undefined, spec: PortmapSpec, undo: Un
   return families.flatMap(({ ahead }) => ahead)
 }
 
-/** Returns a function that returns an attachment's table parts. A table's rules are printed once for all. */
+/** Returns a function that returns an attachment's table parts. It prints a table's rules once for all attachments. */
 function partsFinder(): (spec: PortmapSpec) => TablePart[] {
   let printed: { found: Content; texts: ReadonlySet<string> } | undefined
   const textsIn = (found: Content) => {
@@ -117,7 +120,10 @@ function isGone({ owner, netns }: AttachmentRules): boolean {
   return isHolderGone(owner, netns)
 }
 
-/** Commits the changes. If refused, perhaps because another process changed the table, plans and commits again. */
+/**
+ * Commits the changes. If they are refused, plans and commits again, because another process may have changed the
+ * table.
+ */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {
     restoreTable(programs, TABLE, changes)
@@ -131,7 +137,10 @@ export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
-/** Returns the error with the configuration's keys whose text is in the rules: the kernel may have refused it. */
+/**
+ * Returns the error with the configuration's keys whose text is in the rules, because `iptables` may have refused the
+ * text.
+ */
 function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")

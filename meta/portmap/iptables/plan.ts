@@ -62,8 +62,8 @@ function jumpsTo<R extends Rule>({ rules }: Content<R>, chain: string): R[] {
 
 /**
  * Plans the rules of an attachment, and the removal of its old rules in the container's chain. Rules of the container's
- * other attachments stay. `found` is the whole table. `isGone` reports whether the owner of other rules provably no
- * longer exists. Throws `CniError` that names the current holder of a port.
+ * other attachments stay. `found` is the whole table. `isGone` reports whether another container that holds a port
+ * provably no longer exists. Throws `CniError` that names the current holder of a port.
  */
 export function planAdd(spec: IptablesRules, found: Content, isGone: (holder: AttachmentRules) => boolean): Change[] {
   const { chain, owner, shared, entries, label, content, jumps } = spec
@@ -120,13 +120,17 @@ function isAmong(ports: ReadonlySet<string>, rule: Rule): boolean {
   return ports.has(hostPortOf(rule) ?? "")
 }
 
-/** Reports whether rules are another attachment's of the same container. Such rules stay, and the first ones apply. */
+/**
+ * Reports whether rules are another attachment's of the same container. Both may have a port; the first rules apply.
+ */
 function isSameContainers({ containerId }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   if (one.owner !== undefined) return isOfContainer(one.owner, containerId)
   return jumps.some((jump) => isJumpCommentOf(commentOf(jump) ?? "", containerId))
 }
 
-/** Reports whether an attachment formerly held this address. A network gives it to one container at a time. */
+/**
+ * Reports whether rules are a former holder's of this address: a network gives an address to one container at a time.
+ */
 function isFormerHolder({ network, mapped }: IptablesRules, one: AttachmentRules, jumps: readonly Rule[]): boolean {
   const ip = String(mapped.address.ip)
   if (!one.rules.some((rule) => String(translatedAddress(rule)) === ip)) return false
@@ -180,7 +184,7 @@ export function planGc<R extends Rule>(found: Content<R>, network: string, valid
 
 const NOTHING = { rules: [], chains: [] } as const
 
-/** Returns the removal of attachments from a chain; of the chain and its jumps too, if no attachment is left. */
+/** Returns the removal of attachments from a chain, and of the chain and its jumps if no attachment is left. */
 function without<R extends Rule>(found: Content<R>, chain: string, going: readonly AttachmentRules<R>[]): Removal<R> {
   if (attachmentsIn(found, chain).length > going.length)
     return { rules: going.flatMap(({ rules }) => rules), chains: [] }
@@ -207,8 +211,8 @@ function taken({ mapped, owner, content }: IptablesRules, holder: AttachmentRule
 }
 
 /**
- * Returns the error for the first missing rule; undefined if none is missing. `iptables` prints conditions in its own
- * order, so a jump with conditions is identified by its comment and target.
+ * Returns the error for the first missing rule; undefined if none is missing. A jump with conditions is identified by
+ * its comment and target, because `iptables` prints the conditions in its own order.
  */
 export function findMissing(
   spec: IptablesRules,

@@ -45,11 +45,13 @@ export interface IptablesRules {
   mapped: MappedAddress
   /** The shared chains and their rules, which are created if missing. */
   shared: readonly { chain: string; rules: readonly Rule[] }[]
-  /** The jumps from built-in chains to the shared ones. The rule for POSTROUTING becomes the first of that chain. */
+  /**
+   * The jumps from built-in chains to the shared ones. The jump in POSTROUTING becomes the first rule of that chain.
+   */
   entries: readonly Rule[]
   /** The container's own chain, for all its interfaces in this network. */
   chain: string
-  /** The first of the attachment's rules in the chain. Its comment names the owner of the rules after it. */
+  /** The first of the attachment's rules in the chain. Its comment names the owner of the attachment. */
   label: Rule
   content: readonly Rule[]
   /** The jumps from `CNI-HOSTPORT-DNAT` to the container's chain. */
@@ -100,7 +102,7 @@ export function jumpComments(owner: Owner): string[] {
   return PREFIXES.map((prefix) => containerComment(owner, prefix))
 }
 
-/** Reports whether a jump's comment names this container, in any network. A truncated comment matches no container. */
+/** Reports whether a jump's comment names this container, in any network. Returns false for a truncated comment. */
 export function isJumpCommentOf(comment: string, containerId: string): boolean {
   const isJumps = PREFIXES.some((prefix) => comment.startsWith(`${prefix}name: `))
   return isJumps && comment.endsWith(` id: ${JSON.stringify(containerId)}`)
@@ -139,7 +141,10 @@ function mappingRules(
   ]
 }
 
-/** Returns jumps for all host ports, of both families, like upstream. The container's chain has the exact rules. */
+/**
+ * Returns the jumps for all host ports, whatever their family, like upstream. The container's chain checks the exact
+ * address.
+ */
 function jumpsForPorts(
   chain: string,
   owner: Owner,
@@ -162,7 +167,10 @@ function comment(text: string): string[] {
   return ["-m", "comment", "--comment", text]
 }
 
-/** Returns a label's comment: the owner, and the namespace's path, which shows later if the container exists. */
+/**
+ * Returns a label's comment: the owner, and the path of the namespace, by which ADD of another container later finds
+ * out whether this one still exists.
+ */
 function labelText(owner: string, netns: string): string {
   const text = `${owner} ${netns}`
   return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner

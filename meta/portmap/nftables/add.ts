@@ -42,11 +42,11 @@ export interface TableChanges {
 
 /**
  * Maps the ports in one transaction: `nft add element ip cni_hostports ports { tcp . 8080 comment
- * "network/containerID/ifname" : 10.1.0.2 . 80 }`. Missing tables, chains, maps and rules are added; `onMissingRules`
- * is called before rules may be added. A repeated call changes nothing. Old mappings of this owner and mappings of
- * deleted owners are replaced. If another attachment of the container has a port, that mapping stays and the new one
- * waits. Returns the changes for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the current holder
- * of a port; then nothing has changed.
+ * "network/containerID/ifname" : 10.1.0.2 . 80 }`. Calls `onMissingRules` before it adds missing tables, chains, maps
+ * and rules. A repeated call changes nothing. Replaces old mappings of this owner and mappings of deleted containers.
+ * If another attachment of the container has a port, that attachment's mapping stays and the new one waits. Returns the
+ * changes for `undoAddHostports`. Throws `NetlinkError`, or `CniError` that names the current holder of a port; then
+ * nothing has changed.
  */
 export function addHostports(socket: NetlinkSocket, portmap: PortmapSpec, onMissingRules = () => {}): TableChanges {
   const specs = tableSpecs(portmap)
@@ -150,7 +150,10 @@ export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
-/** Undoes `addHostports`: adds replaced elements again, or else deletes the owner's. Throws `NetlinkError`. */
+/**
+ * Undoes `addHostports`: restores replaced elements, or deletes all of the owner's if none were replaced. Throws
+ * `NetlinkError`.
+ */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
   // The records are removed before the mappings, so that no record of this ADD keeps the guard.
@@ -165,7 +168,7 @@ export function undoAddHostports(context: DeleteContext, { owner, mappings }: Po
   }
 }
 
-/** Plans the elements for a complete table. The kernel refuses them if a key exists. */
+/** Plans the elements for a table that has all rules. The kernel refuses the elements if one of the keys exists. */
 export function planNew({ groups }: TableSpec): Operation[] {
   return groups.map(({ set, elements }) => create.elements(set, elements))
 }
@@ -182,8 +185,8 @@ export interface AddPlan {
 
 /**
  * Plans the elements of an attachment. If another attachment of the container has a port, the new mapping waits.
- * `isGone` reports whether the owner of another container's element provably no longer exists. Throws `CniError` that
- * names the holder of a port.
+ * `isGone` reports whether another container that holds a port provably no longer exists. Throws `CniError` that names
+ * the holder of a port.
  */
 export function planAdd(spec: TableSpec, queues: readonly KeyQueue[], isGone: (holder: Element) => boolean): AddPlan {
   const plan: AddPlan = { changes: new QueueChanges(), stale: [], standingBy: [], ahead: [] }
@@ -220,14 +223,16 @@ function printKey(set: SharedSet, key: readonly Uint8Array[]): string {
 
 /**
  * Reports whether an element is to be replaced: it is this owner's, or that of a former holder of the container's
- * address. A network gives an address to one container at a time, but another network may use the same addresses.
+ * address. Only elements of the same network are a former holder's, because another network may use the same addresses.
  */
 function isStale({ comment, owner, mapped }: TableSpec, set: SharedSet, found: Element): boolean {
   if (found.comment === comment || (found.comment === undefined && set.value === undefined)) return true
   return isOwnerOf(found.comment ?? "", owner.network) && String(addressIn(set, found)) === String(mapped.address.ip)
 }
 
-/** Reports whether two owners may share a key: a port in one container, or an address in different networks. */
+/**
+ * Reports whether two owners may share a key: a port if they are one container's, an address if their networks differ.
+ */
 export function mayShare({ owner }: TableSpec, set: SharedSet, found: Element): boolean {
   return set.value === undefined || isOfContainer(found.comment ?? "", owner.containerId)
 }

@@ -26,12 +26,14 @@ import { checkHostports, planRestore } from "./check.ts"
 import { type DeleteContext, type Deleted, deleteHostports } from "./delete.ts"
 import { canMapPorts, HOSTPORTS_TABLE } from "./table.ts"
 
-/** A backend of mappings. `add` returns addresses of the container's other attachments that have some of the ports. */
+/**
+ * A backend of mappings. `add` returns the addresses of the container's other attachments that have some of the ports.
+ */
 export type HostportBackend = RuleBackend<PortmapSpec, HostportHints | undefined, readonly Uint8Array[]>
 
 /**
- * Returns the backend nftables: mappings are elements of maps, with the owner as comment. `remove` and `gc` append the
- * deleted mappings to `all`.
+ * Returns the backend nftables, which keeps mappings as elements of maps, with the owner as comment. `remove` and `gc`
+ * append the deleted mappings to `all`.
  */
 export function nftablesHostports(filter: Filter, context: DeleteContext, all: Deleted): HostportBackend {
   const { socket } = context
@@ -57,7 +59,9 @@ export function nftablesHostports(filter: Filter, context: DeleteContext, all: D
 }
 
 const UPSTREAM_TABLE = "cni_hostport"
-/** The chains with the Go suite's port rules. v1.6 to v1.8 use the second for ports on one address. */
+/**
+ * The chains with the Go suite's port rules. v1.6 to v1.8 use the second chain for ports on one address of the host.
+ */
 const PORTS = ["hostports", "hostip_hostports"] as const
 const MASQUERADE = "masquerading"
 const LOCALHOST = Uint8Array.of(127, 0, 0, 1)
@@ -66,7 +70,7 @@ type Socket = Filter["socket"]
 
 /**
  * Returns the backend for rules that the Go suite, v1.6 and later, added with `backend: nftables`: one rule per
- * mapping, and up to two for masquerading. They are checked and removed so that a node can change suites while
+ * mapping, and up to two for masquerading. These rules are checked and removed, so that a node can change suites while
  * containers run. They do not name a network, so GC cannot recognize stale rules.
  */
 export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, HostportHints | undefined> {
@@ -74,9 +78,9 @@ export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, Hos
     mayHold: () => filter.hasTable(UPSTREAM_TABLE),
     check: (spec) => checkUpstream(filter.socket, spec),
     /**
-     * Removes a container's rules. Their comment is only the container's ID. If the container is in several networks,
-     * only rules for `addresses` are removed; without `addresses` all of them, as in the Go suite's DEL. Table and
-     * chains stay. Throws `NetlinkError`.
+     * Removes a container's rules. Because their comment is only the container's ID, removes only those for
+     * `addresses`: the container may be in several networks. Without `addresses` removes all of them, like the Go
+     * suite's DEL. Table and chains stay. Throws `NetlinkError`.
      */
     remove({ containerId }, { addresses = [] }: Partial<HostportHints> = {}) {
       const needles = [encodeUtf8(`${containerId}\0`)]
@@ -92,8 +96,8 @@ export function upstreamHostports(filter: Filter): ForeignRules<PortmapSpec, Hos
 }
 
 /**
- * Checks the Go suite's rules of an attachment. Conditions are not compared: the Go suite uses those of its last ADD
- * for all containers. Throws `CniError` and `NetlinkError`.
+ * Checks the Go suite's rules of an attachment. Ignores conditions, because the Go suite applies those of its last ADD
+ * to all containers. Throws `CniError` and `NetlinkError`.
  */
 function checkUpstream(socket: Socket, { owner, addresses, snat, masqAll }: PortmapSpec): void {
   for (const { family, address, mappings } of addresses) {

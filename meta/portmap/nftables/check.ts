@@ -21,8 +21,9 @@ import { addLocalnetEntry, type LocalnetEntry, unrecordedLocalnetEntry } from ".
 import { isCompleteAsEver, requiredRules, tableLayout } from "./table.ts"
 
 /**
- * Checks that the mappings of `addHostports` are active in nf_tables, or waiting while another attachment of the
- * container has the port. Throws `CniError` with the expected and the found mapping, or `NetlinkError`.
+ * Checks that nf_tables has the mappings of `addHostports`, and that each of them is active, or waits because another
+ * attachment of the container has the port. Throws `CniError` with the expected and the found mapping, or
+ * `NetlinkError`.
  */
 export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): void {
   for (const spec of tableSpecs(portmap)) {
@@ -51,7 +52,9 @@ export function checkHostports(socket: NetlinkSocket, portmap: PortmapSpec): voi
   }
 }
 
-/** Checks the conditions of an attachment. While its mappings wait, no rule jumps to their chain. */
+/**
+ * Checks that a rule jumps to the conditions of an attachment. If its mappings wait, checks only the conditions' chain.
+ */
 function checkConditions(socket: NetlinkSocket, spec: TableSpec, isInForce: boolean): void {
   const { layout, comment, conditions } = spec
   if (!isInForce && hasChain(socket, conditionsChain(layout, comment))) return
@@ -70,9 +73,9 @@ function missing(owner: string, expected: string, found: string): CniError {
 }
 
 /**
- * Plans the missing mappings of many attachments, and returns the outcome for each. A port that another container has
- * now is not changed; the attachment's other ports are mapped. Mappings with conditions are not supported, because
- * conditions are rules. Throws `NetlinkError`.
+ * Plans the missing mappings of many attachments, and returns the outcome for each attachment. Leaves a port unchanged
+ * if another container has it now, and maps the attachment's other ports. Does not support mappings with conditions,
+ * because conditions are rules. Throws `NetlinkError`.
  */
 export function planRestore(
   socket: NetlinkSocket,

@@ -22,7 +22,7 @@ import { type HostPort, printHostPort } from "../mapping.ts"
 import { portKey, readDnat, type TableSpec } from "./elements.ts"
 import type { TableLayout } from "./table.ts"
 
-/** The maximum number of attempts. An attempt fails if another process changes the table at the same time. */
+/** The maximum number of attempts to commit. An attempt fails if another process changes the table meanwhile. */
 const ATTEMPTS = 5
 
 /**
@@ -50,8 +50,8 @@ export function commitByNft(plan: () => { operations: readonly Operation[]; cond
 
 /**
  * Returns the commands for `nft` that add the conditions. A new chain returns the packets that meet the conditions, so
- * that the maps apply to them. It accepts all others, which are not mapped. For this attachment's ports, except those
- * in `standingBy`, rules jump to that chain.
+ * that the maps apply to these. It accepts all other packets, which are then not mapped. Rules jump to that chain for
+ * this attachment's ports, except those in `standingBy`.
  */
 export function printConditions(spec: TableSpec, standingBy: readonly string[]): string {
   const { layout, comment, mapped, conditions } = spec
@@ -135,7 +135,7 @@ export function deleteConditions(
   ]
 }
 
-/** Returns a function that finds an owner's chain. It sends one request per owner. */
+/** Returns a function that finds an owner's chain, by one request per owner. */
 function chainFinder(socket: Pick<NetlinkSocket, "get">, layout: TableLayout): (comment: string) => Chain | undefined {
   const known = new Map<string, Chain | undefined>()
   return (comment) => {

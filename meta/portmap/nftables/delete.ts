@@ -29,20 +29,21 @@ import { addDnatChain, removeOldChains, type TableLayout, tableLayout } from "./
 
 export interface DeleteContext {
   socket: NetlinkSocket
-  /** Reports whether iptables needs the interfaces of `localnet_links`. Called when the last mapping is deleted. */
+  /** Reports whether iptables needs the interfaces of `localnet_links`. Called when nf_tables has no mapping left. */
   isLocalnetNeeded(): boolean
 }
 
 export interface Deleted {
   deleted: DnatMapping[]
-  /** The interfaces whose `route_localnet` could not be disabled. Their guard stays. */
+  /** The interfaces whose `route_localnet` could not be disabled. The guard of these interfaces stays. */
   stillOn: string[]
 }
 
 /**
- * Deletes mappings in one transaction. Waiting mappings become active. The table is deleted with its last mapping. The
- * ports of `mappings`, which may be wrong, are looked up first. If they lead to all mappings of the attachment, the
- * cost does not depend on the number of mappings on the host. Missing mappings are not an error. Throws `NetlinkError`.
+ * Deletes mappings in one transaction. Mappings that wait for a deleted one become active. The table is deleted with
+ * its last mapping. The ports of `mappings`, which may be wrong, are looked up first; if they lead to all mappings of
+ * the attachment, the cost does not depend on the number of mappings on the host. Missing mappings are not an error.
+ * Throws `NetlinkError`.
  */
 export function deleteHostports(context: DeleteContext, sought: Sought, mappings: readonly Mapping[] = []): Deleted {
   const comment = sought.owner && ownerComment(sought.owner)
@@ -109,7 +110,7 @@ function deleteTable(
 }
 
 /**
- * Plans the removal of elements. With `isOld` it replaces the chains of an earlier build. Without `isOld` the kernel
+ * Plans the removal of elements. With `isOld`, replaces the chains of an earlier build. Without `isOld`, the kernel
  * refuses the transaction if such chains exist, with EOPNOTSUPP, EEXIST or EBUSY depending on its version.
  */
 function deleteElements(context: DeleteContext, removal: TableRemoval, isOld: boolean): Operation[] {
@@ -155,8 +156,8 @@ export function findByComment(socket: NetlinkSocket, { isStale, needles }: Sough
 }
 
 /**
- * Finds an attachment's elements by looking up its ports one by one. Returns undefined if it may have more elements;
- * their number is in the elements' notes. Throws `NetlinkError`.
+ * Finds an attachment's elements by looking up its ports one by one. Returns undefined if there may be more elements,
+ * judging by the number in their notes. Throws `NetlinkError`.
  */
 export function findByPorts(
   socket: NetlinkSocket,

@@ -67,7 +67,7 @@ export function tableSpecs(spec: PortmapSpec): TableSpec[] {
   })
 }
 
-/** Returns the elements for an address of the container, by set, without comments. Empty sets are omitted. */
+/** Returns the elements for an address of the container, by set, without comments. Omits sets without elements. */
 export function elementsOf(
   layout: TableLayout,
   { address, mappings }: MappedAddress,
@@ -113,14 +113,16 @@ export function readDnat({ key, value }: Element): DnatMapping | undefined {
   return { protocol, hostPort: u16be.decode(port), hostIp, containerIp, containerPort: u16be.decode(containerPort) }
 }
 
-/** Returns the container's address in an element: in the value of a map, at the end of the key of a set. */
+/**
+ * Returns the container's address in an element: in the value if `set` is a map, at the end of the key if it is a set.
+ */
 export function addressIn(set: SharedSet, { key, value }: Element): Uint8Array | undefined {
   return set.value === undefined ? key.at(-1) : value?.[0]
 }
 
 /** Data beside an element's comment, for DEL, and for ADD of another container with the same port. */
 export interface Note {
-  /** The number of the attachment's elements in both families. DEL is complete when it has found this many. */
+  /** The number of the attachment's elements in both families. DEL is complete once it has found this many elements. */
   count: number
   /** Whether the mapping has conditions, and a chain for them. */
   isConditional: boolean
@@ -140,7 +142,7 @@ export function encodeNote({ count, isConditional, prefix, netns = "" }: Note): 
   return encodeUtf8(text).length <= NOTE_BYTES ? text : [...fields, ""].join("\t")
 }
 
-/** Parses a note. Returns undefined for any other text. A rule set that `nft` has loaded from a file has no notes. */
+/** Parses a note. Returns undefined without a note, as in a rule set that `nft` has loaded from a file. */
 export function decodeNote(text = ""): Note | undefined {
   const [count = "", condition, prefix = "", ...path] = text.split("\t")
   if (!/^\d+$/.test(count) || !/^\d+$/.test(prefix) || path.length === 0) return undefined
@@ -149,8 +151,8 @@ export function decodeNote(text = ""): Note | undefined {
 }
 
 /**
- * Plans all rules in place of an earlier build's, with the hairpin rules for existing elements and for `prefixes`.
- * Elements stay. Throws `NetlinkError`.
+ * Plans all rules, in place of those of an earlier build, with the hairpin rules for existing elements and for
+ * `prefixes`. Elements stay. Throws `NetlinkError`.
  */
 export function replaceTable(
   socket: Pick<NetlinkSocket, "dump" | "get">,

@@ -24,9 +24,10 @@ export interface LocalnetEntry {
 }
 
 /**
- * Returns the record to add for an interface that needs `route_localnet`: in `localnet_links` if the setting is
- * disabled, or in `localnet_guarded` if an unknown program has enabled it. Returns undefined if the table has a record,
- * or if the setting is enabled for all interfaces, which portmap never does. Throws `NetlinkError`.
+ * Returns the record to add for an interface that needs `route_localnet`: in `localnet_links` if `route_localnet` is
+ * disabled, or in `localnet_guarded` if an unknown program has enabled it. Returns undefined if the table already has a
+ * record of an enabled interface, or if it is enabled for all interfaces, which portmap never does. Throws
+ * `NetlinkError`.
  */
 export function missingLocalnetEntry(
   socket: Pick<NetlinkSocket, "get">,
@@ -55,8 +56,8 @@ export function addLocalnetEntry({ set, link }: LocalnetEntry): Operation[] {
 }
 
 /**
- * Removes a record. If the setting was disabled and is enabled now, the record stays, and DEL of the last mapping
- * disables the setting. Throws `NetlinkError`.
+ * Removes a record. If `route_localnet` was disabled and is enabled now, the record stays, and DEL of the last mapping
+ * disables `route_localnet`. Throws `NetlinkError`.
  */
 export function undoLocalnetEntry(socket: NetlinkSocket, { set, link }: LocalnetEntry): void {
   if (set.name === LOCALNET_LINKS && isLocalnetOn(link)) return
@@ -75,8 +76,8 @@ function addGuards({ table, guards }: TableLayout): Operation[] {
 
 /**
  * Adds only the guards and the record of an interface, for mappings in iptables that enable `route_localnet`. A
- * repeated call changes nothing. Removes records of deleted interfaces. Returns the new records; none if the kernel
- * cannot guard. Throws `NetlinkError`.
+ * repeated call changes nothing. Also removes records of deleted interfaces. Returns the new records; none if the
+ * kernel cannot guard. Throws `NetlinkError`.
  */
 export function guardLocalnet(socket: NetlinkSocket, link: string): LocalnetEntry[] {
   const layout = tableLayout(AF_INET)
@@ -105,7 +106,10 @@ export function isGuarded(socket: NetlinkSocket, link: string): boolean {
   return unrecordedLocalnetEntry(socket, tableLayout(AF_INET), link) === undefined && isClosed(socket)
 }
 
-/** Restores the guard for interfaces with `route_localnet`. Returns whether it was missing. Throws `NetlinkError`. */
+/**
+ * Restores the guard for the interfaces `open`, if there are any. Returns whether it was missing. Throws
+ * `NetlinkError`.
+ */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
   if (open.length === 0 || isClosed(socket)) return false
   for (const link of open) guardLocalnet(socket, link)
@@ -117,7 +121,10 @@ function elementOf(link: string) {
 }
 
 export interface LocalnetRecord {
-  /** The interfaces in `localnet_links`: the setting was disabled before, and is again with the last mapping. */
+  /**
+   * The interfaces in `localnet_links`, whose `route_localnet` was disabled before and is disabled with the last
+   * mapping.
+   */
   links: readonly string[]
   /** The interfaces in `localnet_guarded` whose setting is still enabled, as it was before. */
   guarded: readonly string[]

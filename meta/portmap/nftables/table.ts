@@ -44,18 +44,18 @@ export const LOCALNET_LINKS = "localnet_links"
 const AFTER_SERVICES = 5
 
 /**
- * The priority of the translating chains. The first chain that translates a flow decides. Traffic of a service never
- * reaches a hostPort, because kube-proxy's chains come first: they have priority `dstnat` in modes iptables and
- * nftables (pkg/proxy/nftables/proxier.go). firewalld's chains come later, with `dstnat + 10` (`NFT_HOOK_OFFSET`,
- * firewall/core/nftables.py), so a published port overrides a forwarded one.
+ * The priority of the translating chains. The first chain that translates a flow decides. kube-proxy's chains come
+ * first, with priority `dstnat` in modes iptables and nftables (pkg/proxy/nftables/proxier.go), so that traffic of a
+ * service never reaches a hostPort. firewalld's chains come later, with `dstnat + 10` (`NFT_HOOK_OFFSET`,
+ * firewall/core/nftables.py), so that a published port overrides a forwarded one.
  */
 export const DNAT_PRIORITY = NF_IP_PRI_NAT_DST + AFTER_SERVICES
 
 /**
  * The bit of conntrack's labels that marks flows translated by this table. Flows of a service may have the same
- * destination, but must not be masqueraded. A label has no other effect, while every bit of a packet's mark is used by
- * some program and may select routes. It is the last of 128 bits, because names in `connlabel.conf` begin with the
- * first.
+ * destination, but must not be masqueraded. A bit of the packet's mark would not do, because each is used by some
+ * program and may select routes; a label has no other effect. This is the last of 128 bits, because names in
+ * `connlabel.conf` begin with the first.
  */
 export const MAPPED_LABEL = 127
 
@@ -65,7 +65,7 @@ export interface TableLayout {
   table: Table
   /** The targets of ports that are mapped on all addresses of the host. */
   ports: SharedSet
-  /** The targets of ports that are mapped on one address of the host. These are looked up first. */
+  /** The targets of ports that are mapped on one address of the host. Packets are looked up here before `ports`. */
   addressPorts: SharedSet
   /**
    * The containers whose mapped flows need the host's address as source, so that replies return through the host.
@@ -77,36 +77,36 @@ export interface TableLayout {
   everybody: SharedSet
   /** The sets and maps above, whose elements have owners. */
   ownedSets: readonly SharedSet[]
-  /** IPv4 only: interfaces whose `route_localnet` was disabled before. It is disabled again with the last mapping. */
+  /** IPv4 only: interfaces whose `route_localnet` was disabled before, and is disabled again with the last mapping. */
   localnetLinks: NamedSet | undefined
   /**
-   * IPv4 only: the interfaces whose `route_localnet` was already enabled. It is unknown who enabled it, perhaps an ADD
-   * before all rules were flushed. While it is enabled, `guards` stay. The set is created with its first element.
+   * IPv4 only: the interfaces whose `route_localnet` was already enabled by an unknown program, perhaps by an ADD
+   * before all rules were flushed. `guards` stay while it is enabled. The set is created with its first element.
    */
   localnetGuarded: NamedSet | undefined
   /** IPv4 only: rules that drop packets that `route_localnet` would admit, to or from 127.0.0.0/8. */
   guards: readonly Rule[]
   raw: Chain
-  /** The chain for conditions. For each attachment a rule jumps to its own chain for packets to its ports. */
+  /** The chain for conditions. Its rules jump from an attachment's ports to the attachment's own chain. */
   conditions: Chain
   chains: readonly Chain[]
-  /** The chains that translate: packets from other hosts, and packets of the host itself. */
+  /** The chains that translate: `prerouting` for packets from other hosts, `output` for packets of the host itself. */
   dnatChains: readonly [prerouting: Chain, output: Chain]
   rules: readonly Rule[]
-  /** The last parts of the rules' comments. Rules of earlier builds have these too. */
+  /** The last parts of the rules' comments, which rules of earlier builds have too. */
   endsOfComments: readonly string[]
-  /** Returns the rule for `hairpin` in networks of a prefix length. Each length in use has one. */
+  /** Returns the rule for `hairpin` in networks of a prefix length. Each prefix length in use needs its own rule. */
   hairpinRule(prefix: number): Rule
 }
 
-/** The prefix length of the hairpin rule in a dry run. Any would do. */
+/** The prefix length of the hairpin rule in a dry run. Any length would do. */
 const SAMPLE_PREFIX = 24
 
 /** `RTN_LOCAL`: an address of the host. */
 const LOCAL = Uint8Array.of(2, 0, 0, 0)
 const LOOPBACK = Uint8Array.of(127, 0, 0, 0)
 
-/** Returns the layout of a family. It is the same object for all calls, so that its objects are encoded only once. */
+/** Returns the layout of a family. All calls return the same object, so that its parts are encoded only once. */
 export function tableLayout(family: Family): TableLayout {
   return layouts[family]
 }
@@ -202,7 +202,7 @@ function makeLayout(family: Family): TableLayout {
   }
 }
 
-/** Returns the last part of a rule's comment. The comments in earlier builds had only that part. */
+/** Returns the last part of a rule's comment. In earlier builds, comments had only that part. */
 function endOfComment({ comment = "" }: Rule): string {
   return comment.replace(/^(after services|mapped here), /, "")
 }
@@ -220,7 +220,7 @@ export function removeOldChains(socket: Pick<NetlinkSocket, "get">, { dnatChains
 
 /**
  * Plans the whole table, with hairpin rules for these prefix lengths. Existing objects stay, except for unknown rules
- * in our chains. `removeOldChains` must come first.
+ * in our chains, which are removed. `removeOldChains` must come first.
  */
 export function addTable(layout: TableLayout, hairpinPrefixes: Iterable<number>): Operation[] {
   return withEncoded(tableOperations(layout, hairpinPrefixes), encodedTables[layout.family])
@@ -244,7 +244,7 @@ const encodedTables = {
   [AF_INET6]: encodeAhead(tableOperations(layouts[AF_INET6], [])),
 }
 
-/** Plans a translating chain. The kernel refuses the transaction if an earlier build's has another priority. */
+/** Plans a translating chain. The kernel refuses the transaction if an earlier build's chain has another priority. */
 export function addDnatChain({ family, dnatChains }: TableLayout): Operation[] {
   return withEncoded([add.chain(dnatChains[0])], encodedTables[family])
 }
@@ -254,7 +254,10 @@ export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/** Reports whether all rules exist and are in force. The kernel keeps the chains and sets that they use. */
+/**
+ * Reports whether all rules exist and are in force. Chains and sets need no check, because the kernel keeps those in
+ * use.
+ */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,
@@ -276,8 +279,8 @@ export function isCompleteAsEver(
 
 /**
  * Reports whether this kernel supports what `addHostports` needs for a family: nf_tables with NAT, `fib` and conntrack
- * labels. If no port is mapped yet, this tries it by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and errors that
- * say nothing about the kernel's support.
+ * labels. If no port is mapped yet, tries to add the table by `dryRun`. Throws `EPERM` without CAP_NET_ADMIN, and
+ * errors that say nothing about the kernel's support.
  */
 export function canMapPorts(socket: NetlinkSocket, family: Family): boolean {
   const layout = tableLayout(family)

@@ -47,7 +47,7 @@ export function specOf(
   }
 }
 
-/** Returns the elements that ADD adds, by set. The arguments are those of `specOf`. */
+/** Returns the elements that ADD adds, by set. The arguments are the same as for `specOf`. */
 export function made(...of: Parameters<typeof specOf>): Group[] {
   return tableSpecs(specOf(...of)).flatMap(({ groups }) => groups)
 }
@@ -101,7 +101,7 @@ export function ruleSet(...groups: readonly Group[]): RuleSet {
   }
 }
 
-/** Returns the inputs of a deletion. `isNeeded` is the result of `isLocalnetNeeded`. */
+/** Returns the inputs of a deletion, in which `isLocalnetNeeded` returns `isNeeded`. */
 export function contextOf(kernel: RuleSetKernel, isNeeded = false): DeleteContext {
   return { socket: kernel.socket, isLocalnetNeeded: () => isNeeded }
 }
