@@ -14,7 +14,7 @@ async function linkedInto(map: string): Promise<string[]> {
   return [...files, ...[...members.matchAll(/^(\S+\.a\(\S+\))/gm)].map(([, member = ""]) => member)]
 }
 
-/** Returns the linked objects that are neither ours nor musl's: those of the compiler. */
+/** Returns the linked objects of the compiler, which are neither ours nor musl's. */
 async function fromCompiler(target: Target): Promise<Set<string>> {
   await using directory = await TemporaryDirectory.create("cni-linked", dirname(builtPlugins))
   await mkdir(directory.join("maps"))

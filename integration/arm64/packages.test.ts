@@ -1,5 +1,5 @@
 /**
- * Tests packages for arm64 with a sample of the plugins, built for arm64. The tools of their distributions read the
+ * Tests packages for arm64 with a sample of the plugins, built for arm64. The tools of each distribution read its
  * packages.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
@@ -33,7 +33,7 @@ const making = () => ({ directory: directory.path, age: 1_700_000_000 })
 const machineOf = (executable: Buffer) => executable.readUInt16LE(18)
 const AARCH64 = 183
 
-/** Checks that the plugins and the tool below a root directory are those built for arm64, and that they run there. */
+/** Checks that the plugins and the tool below a root directory are the ones built for arm64, and that they run. */
 async function expectExecutables(root: string, plugins: string, tools: string): Promise<void> {
   expect((await readdir(join(root, plugins))).filter((name) => name !== "cni").sort()).toEqual(samplePlugins)
   for (const { kind, name, bytes } of files.filter(({ kind }) => kind === "plugin" || kind === "tool")) {

@@ -228,7 +228,8 @@ for (const [whose, list] of [
 }
 
 /**
- * Rules that accept IPv6 packets between pods. With br_netfilter, frames between pods pass the rules for IP packets.
+ * Rules that accept IPv6 packets between pods. These rules are necessary with br_netfilter, because frames between pods
+ * then pass the rules for IP packets.
  */
 const discovery = "icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert } accept"
 const betweenPods = "ip6 saddr fd00:85::/64 ct original ip6 daddr fd00:85::/64 accept"
@@ -426,7 +427,7 @@ for (const { name, plugins, needs, ok, skipped } of kinds) {
 }
 
 /**
- * Starts `cni test` on a node whose rules drop its packets, so that it waits for a minute. Returns after it has
+ * Starts `cni test` on a node whose rules drop its packets, so that it waits for a minute. Returns when `cni test` has
  * attached its containers.
  */
 async function startWaiting(lab: NodeLab) {

@@ -36,7 +36,9 @@ async function write(directory: TemporaryDirectory, ...plugins: object[]): Promi
   return ["--conf-dir", directory.path, "--bin-dir", builtPlugins]
 }
 
-/** Runs `cni dry-run ADD`. Fails if it changes the host or leaves a file in the directory for temporary files. */
+/**
+ * Runs `cni dry-run ADD`. Throws if the command changes the host or leaves a file in the directory for temporary files.
+ */
 async function dryRun(host: HostNamespace, places: string[], port = 8080) {
   await using temporary = await TemporaryDirectory.create()
   const before = await takeSnapshot(host)

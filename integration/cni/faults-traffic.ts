@@ -10,7 +10,7 @@ const endOf = async (lab: NodeLab) => (await endsOf(lab))[0] ?? ""
 const dropAll = "bpf da bytecode 1,6_0_0_2"
 const dropArp = "bpf da bytecode 4,40_0_0_12,21_0_1_2054,6_0_0_2,6_0_0_4294967295"
 
-/** Adds a tc filter. The numbers of a BPF program are separated by "_", which becomes a space. */
+/** Adds a tc filter. In `filter`, "_" stands for a space between the numbers of a BPF program. */
 async function addFilter(lab: NodeLab, device: string, place: string, filter: string): Promise<void> {
   await lab.host.exec("tc", ["qdisc", "add", "dev", device, "clsact"])
   const words = `filter add dev ${device} ${place} ${filter}`.split(" ").map((word) => word.replaceAll("_", " "))

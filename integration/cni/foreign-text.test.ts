@@ -3,8 +3,8 @@ import { startDaemon, waitFor } from "../lab/mod.ts"
 import { NodeLab, podsNetwork } from "./node-lab.ts"
 
 /**
- * A name that tries to deceive a reader of the output. It starts a line that looks like the tool's, adds color,
- * reverses the direction, and contains a character that XML does not allow.
+ * A name that tries to deceive a reader of the output. The name starts a line that looks like one of the tool's, adds
+ * color, reverses the direction, and contains a character that XML does not allow.
  */
 const FORGED = "x\nERROR forged\u2028\u202e\x1b[31m\u200f\ufffe"
 /** A pattern of characters that the output of a tool must not contain, except for its own newlines. */

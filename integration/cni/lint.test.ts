@@ -12,8 +12,8 @@ echo '{"cniVersion":"0.4.0","supportedVersions":["0.3.1","0.4.0"]}'
 `
 
 /**
- * Creates a host with an interface `uplink`. The host reaches 192.168.77.0/24 through it, and has a default route
- * through it from a router advertisement.
+ * Creates a host with an interface `uplink`. Through `uplink` the host has a route to 192.168.77.0/24, and a default
+ * route from a router advertisement.
  */
 async function hostWithUplink(): Promise<HostNamespace> {
   const host = await HostNamespace.create()

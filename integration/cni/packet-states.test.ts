@@ -86,7 +86,7 @@ const connect = async (from: Where | undefined, to: string, port: number) =>
   (await from?.tryExec("timeout", ["1", "bash", "-c", `exec 3<>/dev/tcp/${to}/${port}`]))?.exitCode === 0
 const fromPod = (to: string) => ["pods", pods[0]?.path ?? "", "--to", to]
 
-/** The connections: a function that tries each, and the arguments for trace. */
+/** The connections. Each has a function that tries the connection, and the arguments for trace. */
 const paths: Readonly<Record<string, { works: () => Promise<boolean>; trace: () => readonly string[] }>> = {
   outside: { works: () => ping(pods[0], "198.41.0.4"), trace: () => fromPod("198.41.0.4") },
   TCP: { works: () => connect(pods[0], "198.41.0.4", 80), trace: () => fromPod("198.41.0.4:80") },
@@ -179,7 +179,7 @@ async function write(name: string, seen: string): Promise<void> {
 
 const isWriting = process.env.STATES === "write"
 
-/** The states that run: one in six in `npm test`, because each takes seconds. */
+/** The states that run. `npm test` runs one in six, because each state takes seconds. */
 const chosen = states.filter((_, at) => isLong || isWriting || at % 6 === seed % 6)
 
 test("the paths work before anything is broken, and nothing is found", async () => {

@@ -7,8 +7,8 @@ import { NodeLab, podsNetwork } from "./node-lab.ts"
 const OUT = "../evil"
 
 /**
- * Creates a node with a program outside the directory of plugins. `change` makes a file name that program, and the
- * program records its execution.
+ * Creates a node with a program outside the directory of plugins. `change` makes a file name that program. The program
+ * records that it ran.
  */
 async function createLab(change: (lab: NodeLab, evil: string) => Promise<unknown>) {
   const lab = await NodeLab.create()

@@ -1,6 +1,6 @@
 /**
- * Tests `cni trace` on nodes with kube-proxy's rules for services, in iptables and in nftables. Its result must agree
- * with real connections.
+ * Tests `cni trace` on nodes with kube-proxy's rules for services, in iptables and in nftables. The result of trace
+ * must agree with real connections.
  */
 import { expect, test } from "bun:test"
 import { type ContainerNamespace, startDaemon, testWith, waitFor, writeSysctl } from "../lab/mod.ts"
@@ -51,7 +51,7 @@ async function probes(lab: NodeLab, pod: ContainerNamespace, to: string, count: 
 }
 
 /**
- * Adds the rules of kube-proxy in iptables mode for two services: shop/db with these endpoints, and one without
+ * Adds the rules of kube-proxy in iptables mode for two services: shop/db with `endpoints`, and a service without
  * endpoints.
  */
 const byIptables = (endpoints: readonly string[]) => (lab: NodeLab) => {

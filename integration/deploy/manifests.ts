@@ -83,8 +83,8 @@ interface Kustomization {
 }
 
 /**
- * Returns the objects that `kubectl apply -k deploy/kubernetes` creates, with the ConfigMap's name without its hash.
- * `kustomize.test.ts` compares them with the output of kustomize.
+ * Returns the objects that `kubectl apply -k deploy/kubernetes` creates, but the ConfigMap's name has no hash.
+ * `kustomize.test.ts` compares the objects with the output of kustomize.
  */
 export async function readDeployment(): Promise<Manifest[]> {
   const { namespace, resources, configMapGenerator, images } = Bun.YAML.parse(

@@ -33,7 +33,7 @@ interface Many {
   readonly attachment: Attachment
 }
 
-/** The number of leases. The daemon must be able to hold several thousand in 64 MB. */
+/** The number of leases. The long form tests that the daemon can hold thousands of leases in 64 MB. */
 const leases = extent(500, 3000)
 
 /** The number of ports on each bridge, which can have at most 1023. Further bridges connect the other interfaces. */

@@ -1,6 +1,6 @@
 /**
- * A DHCP server on `eth0` of its namespace that behaves as Debian's servers do not. Prints a line for each packet that
- * it has answered.
+ * A DHCP server on `eth0` of the current namespace that behaves as Debian's servers do not. Prints a line for each
+ * packet that it has answered.
  *
  *   bun server.fixture.ts hostile FRAMES   sends many wrong or nearly right frames before the right one with 10.1.2.77
  *   bun server.fixture.ts moving           leases 10.1.2.77 for four seconds, and renews it as 10.1.2.78

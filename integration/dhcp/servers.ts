@@ -38,7 +38,10 @@ export interface Subnet {
   readonly more?: readonly string[]
 }
 
-/** Starts ISC's dhcpd for 10.1.2.0/24 with leases of seconds. A later call with the same directory keeps the leases. */
+/**
+ * Starts ISC's dhcpd for 10.1.2.0/24 with leases of seconds. After a restart with the same directory, dhcpd still knows
+ * the leases.
+ */
 export async function startDhcpd(where: Namespace, directory: string, subnet: Subnet = {}): Promise<Server> {
   const { range = ["10.1.2.50", "10.1.2.60"], leaseSeconds = 4, more = ["option routers 10.1.2.1;"] } = subnet
   const config = `
@@ -92,7 +95,7 @@ export interface KeaSubnet {
 /** A fixed server identifier, because Kea would otherwise save an identifier in /var/lib. */
 const keaDuid = { type: "EN", "enterprise-id": 2495, identifier: "0102030405", persist: false }
 
-/** Starts ISC's Kea with leases of seconds. A later call with the same directory keeps the leases. */
+/** Starts ISC's Kea with leases of seconds. After a restart with the same directory, Kea still knows the leases. */
 export async function startKea(
   where: Namespace,
   directory: string,

@@ -52,7 +52,9 @@ export class Site implements AsyncDisposable {
     }
   }
 
-  /** Creates a container and an attachment that gets its address by DHCP. `ipam` adds keys. */
+  /**
+   * Creates a container and an attachment that gets its address by DHCP. `ipam` has further keys of the dhcp plugin.
+   */
   async attach(ipam: object = {}): Promise<{ pod: ContainerNamespace; attachment: Attachment }> {
     const pod = await this.host.addContainer()
     const kind = this.#linkKind === "bridge" ? { type: "bridge", bridge: "br-lab" } : { type: "macvlan", master: "up0" }

@@ -30,7 +30,7 @@ function unmapped(address: string): string {
   return address.replace("::ffff:", "")
 }
 
-/** Returns the nftables table of the Go plugins since 1.6 for an attachment with these addresses. */
+/** Returns the nftables table of the Go plugins since 1.6 for an attachment with `addresses`. */
 function upstreamTable({ network, containerId, ifName }: Owner, addresses: readonly string[]): string {
   const digits = (text: string) => createHash("sha512").update(text).digest("hex").slice(0, 16)
   const comment = `${digits(network)}-${digits(`${ifName}:${containerId}`)}, net: ${network}, if: ${ifName}, id: ${containerId}`

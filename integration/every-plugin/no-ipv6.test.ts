@@ -19,8 +19,8 @@ import {
 } from "../lab/mod.ts"
 
 /**
- * Tests on kernels without IPv6: with `ipv6.disable=1`, or built without IPv6. The latter also lack bridge, ipvlan and
- * VRF.
+ * Tests on kernels without IPv6: with `ipv6.disable=1`, or built without IPv6. Kernels built without IPv6 also lack
+ * bridge, ipvlan and VRF.
  */
 
 const common = { cniVersion: newest, name: "lab" }

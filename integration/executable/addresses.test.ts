@@ -14,7 +14,7 @@ async function mappingsOf(pid: number): Promise<Mappings> {
   return new Map(fields.map(([at = "", access = "", , , , what = ""]) => [at.split("-")[0] ?? "", { access, what }]))
 }
 
-/** Starts a program that waits. Reads its memory areas when `isWaiting` accepts its stderr. */
+/** Starts a program that waits. Returns the program's memory areas when `isWaiting` accepts its stderr. */
 async function mappingsWaiting(command: readonly string[], isWaiting: (stderr: string) => boolean): Promise<Mappings> {
   const program = Bun.spawn([...command], {
     env: {

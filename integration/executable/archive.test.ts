@@ -175,8 +175,7 @@ test("unpacked on a system without glibc, it attaches a container, which reaches
 const theirs = "#!/bin/sh\necho theirs\n"
 
 /**
- * The commands with which other installers replace a file. They run in a directory that contains `theirs/bridge` and
- * `bin`.
+ * The commands with which other installers replace a file. The working directory contains `theirs/bridge` and `bin`.
  */
 const installers = [
   "cp theirs/bridge bin/bridge",

@@ -86,7 +86,8 @@ export class ChainHost implements AsyncDisposable {
   }
 
   /**
-   * Records the present state as the expected one. Waits first for delayed changes by the kernel, such as IPv6 routes.
+   * Records the current state as the expected state. Waits first for delayed changes by the kernel, such as IPv6
+   * routes.
    */
   async remember(): Promise<void> {
     await waitFor(async () => {

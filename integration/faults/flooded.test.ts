@@ -21,7 +21,10 @@ import {
 } from "../lab/mod.ts"
 import { expectClean } from "./between.ts"
 
-/** The number of veth pairs in a container. A list of its links does not fit into one message of the kernel. */
+/**
+ * The number of veth pairs in a container. With so many links, a list of them does not fit into one message of the
+ * kernel.
+ */
 const pairs = 60
 
 /**

@@ -34,7 +34,10 @@ const entering = [
   ...pluginsAs("chained").filter((plugin) => !["portmap", "firewall"].includes(plugin)),
 ]
 
-/** Files that are not network namespaces. Each function creates one in a directory of the host and returns its path. */
+/**
+ * Files that are not network namespaces. Each function returns the path of such a file, which it creates in `directory`
+ * if necessary.
+ */
 const impostors: Readonly<Record<string, (directory: string) => Promise<string>>> = {
   "a regular file": async (directory) => {
     await writeFile(join(directory, "file"), "")

@@ -85,7 +85,7 @@ export class Refused implements AsyncDisposable {
     return { tried, failures }
   }
 
-  /** Returns a scene without remains: this scene after DEL, or a new one. */
+  /** Replaces the scene by a new one if the state differs from the initial state. */
   async #clean(): Promise<void> {
     if ((await this.#scene.difference()) === "") return
     await this.#scene[Symbol.asyncDispose]()

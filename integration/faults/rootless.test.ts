@@ -17,9 +17,9 @@ const plugins = ["bridge", "ptp", "macvlan", "tap", "loopback", "portmap", "fire
 const look = "ip -o link | wc -l; nft list ruleset | grep -c comment; find /var/lib/cni /run/cni -name '10.22.*'"
 
 /**
- * Returns a script that adds, checks and deletes one attachment of a plugin. For a chained plugin it first runs ADD of
- * bridge. It writes each output to a file. The configuration without prevResult lacks its closing brace, so that the
- * shell can add prevResult.
+ * Returns a script that adds, checks and deletes one attachment of a plugin, and writes each output to a file. For a
+ * chained plugin the script first runs ADD of bridge. The configuration without prevResult lacks its closing brace, so
+ * that the shell can add prevResult.
  */
 function scriptOf(plugin: string, directory: string, keys: object): string {
   const common = { cniVersion: newest, name: "lab" }

@@ -41,7 +41,7 @@ const ports = (container: number) => ({
 
 const ours = { cniVersion: newest, adder: builtPlugins, mayBeForgotten: true } as const
 
-/** The networks. All keep their leases in one data directory. */
+/** The networks, all of which keep their leases in one data directory. */
 export const stormNetworks: readonly StormNetwork[] = [
   {
     ...ours,
@@ -142,7 +142,7 @@ function macOf(container: number): string {
   return `0a:00:00:00:${[container >> 8, container & 255].map((byte) => byte.toString(16).padStart(2, "0")).join(":")}`
 }
 
-/** Returns the name of a container's device. Only the first containers have one, see `mayJoin`. */
+/** Returns the name of a container's device. Only the first `deviceCount` containers have a device. */
 export function deviceOf(container: number): string {
   return `dev${container}`
 }

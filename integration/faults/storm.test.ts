@@ -63,8 +63,9 @@ async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<s
 }
 
 /**
- * Reports whether a difference at the end is allowed: host-local's positions and index, and devices that replace lost
- * ones. Saboteurs may leave deleted or reordered rule sets, empty tables of iptables, and files with `nonsense`.
+ * Reports whether a difference at the end is allowed: host-local's positions and index, and new devices in place of
+ * lost ones. Deleted or reordered rule sets, empty tables of iptables, and files with `nonsense` are allowed, because
+ * saboteurs may leave them.
  */
 function isExpected({ section, sign, line }: Change, before: Snapshot): boolean {
   if (/^(dev|far)\d+ /.test(line) || line.endsWith(JSON.stringify(nonsense))) return true

@@ -21,7 +21,7 @@ import { Tally } from "./tally.ts"
 /** The timeout of one plugin call, in milliseconds. */
 const deadlineMs = 60_000
 
-/** The random choices for one operation. They depend only on the seed. */
+/** The random choices for one operation, which depend only on the seed. */
 export interface Choices {
   readonly slot: number
   readonly network: number

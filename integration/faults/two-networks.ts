@@ -41,7 +41,7 @@ interface Place {
   readonly network: Name
   /** Allows only one operation at a time. */
   readonly gate: Gate
-  /** The container; undefined before the first container, and after the runtime forgot one. */
+  /** The container. Undefined before the first container, and after the runtime forgot the container. */
   pod: ContainerNamespace | undefined
   /** The result of ADD, or undefined if there is no attachment. */
   result: PluginResult | undefined
@@ -57,9 +57,9 @@ export interface Living {
 }
 
 /**
- * A runtime with many containers in two networks on one bridge. It runs GC of both networks during ADD and DEL. The
- * list of valid attachments includes containers during ADD. An ADD that is missing from the list of a running GC waits
- * for the end of that GC, as the specification requires.
+ * A runtime with many containers in two networks on one bridge, which runs GC of both networks during ADD and DEL. The
+ * list of valid attachments includes attachments whose ADD is running. An ADD that is missing from the list of a
+ * running GC waits for the end of that GC, as the specification requires.
  */
 export class TwoNetworks {
   readonly host: HostNamespace

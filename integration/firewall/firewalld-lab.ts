@@ -3,7 +3,7 @@ import { type Namespace, startDaemon, waitFor } from "../lab/mod.ts"
 
 type Host = Pick<Namespace, "exec" | "tryExec" | "commandLine">
 
-/** The directories of the system bus and of firewalld. Each host has its own. */
+/** The directories of the system bus and of firewalld, which are private to each host. */
 const privateDirectories = ["/run/dbus", "/etc/firewalld"] as const
 
 /** The same file as `/var/run/dbus/system_bus_socket`, the default. */

@@ -6,8 +6,8 @@ import { Attachment, type ContainerNamespace, HostNamespace, newest, type Plugin
 export const subnetFile = "/run/cni/subnet.env"
 
 /**
- * The entries of flanneld's subnet file for IPv4 on a node with 10.244.1.0/24, in flanneld's order. Undefined removes
- * an entry.
+ * The entries of flanneld's subnet file for IPv4 on a node with 10.244.1.0/24, in flanneld's order. The file omits
+ * entries whose value is undefined.
  */
 export const ipv4Node = {
   FLANNEL_NETWORK: "10.244.0.0/16",

@@ -5,7 +5,7 @@ import { pluginNames } from "../../suite/plugins.ts"
 import { builtPlugins, mustRun, runProgram, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * The commands with which other installers replace a file. They run in a directory with `theirs/portmap` and `bin`.
+ * The commands with which other installers replace a file. The working directory contains `theirs/portmap` and `bin`.
  * Calico's installer copies, renames, and then sets the mode.
  */
 const installers = {

@@ -73,7 +73,7 @@ test("runtimes that name different directories are told, and nothing is installe
   expect([await readdir(root.join("own/bin")), await readdir(root.join("opt/cni/bin"))]).toEqual([[], []])
 })
 
-/** A network of a plugin that does not exist. The error names the directories that were searched. */
+/** A network of a plugin that does not exist, so that the error names the searched directories. */
 const network = JSON.stringify({ cniVersion: "1.1.0", name: "own", plugins: [{ type: "own-plugin" }] })
 const packaged =
   "mkdir -p usr/bin usr/lib opt/cni/bin; cp --link srv/cni usr/bin; cp --link --recursive srv/bin usr/lib/cni"

@@ -15,7 +15,7 @@ afterAll(() => suites[Symbol.asyncDispose]())
 const inMounts = (script: string, command: readonly string[]): Promise<Output> =>
   runProgram(["unshare", "--mount", "--propagation=private", "sh", "-ec", `${script}\nexec "$@"`, "sh", ...command])
 
-/** Checks that an installation was refused: one message with these parts, and exit code 1. */
+/** Checks that an installation was refused with exit code 1, one message that contains `parts`, and no change. */
 async function expectRefused(output: Output, ...parts: string[]): Promise<void> {
   expect(output.exitCode).toBe(1)
   for (const part of parts) expect(output.stderr).toContain(part)

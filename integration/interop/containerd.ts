@@ -40,7 +40,10 @@ interface CniConfig {
 
 /** containerd on its own host, with one network that uses the plugins under test. */
 export class Containerd extends PodRuntime {
-  /** Starts containerd. `network` replaces the network under test, `prepare` the installation of the plugins. */
+  /**
+   * Starts containerd. `network` replaces the network under test, and `prepare` replaces the installation of the
+   * plugins.
+   */
   static async create(network: object = containerdNetwork, prepare = installOurs): Promise<Containerd> {
     const host = await RuntimeHost.create()
     try {

@@ -7,7 +7,7 @@ import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
 import { collect } from "./pod-cases.ts"
 
-/** A chained plugin that returns prevResult unchanged. While /run/hold exists, its ADD waits, and creates /run/held. */
+/** A chained plugin that returns prevResult unchanged. Its ADD creates /run/held and waits while /run/hold exists. */
 const hold = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require("node:fs")
 const { cniVersion, prevResult } = JSON.parse(readFileSync(0, "utf8"))

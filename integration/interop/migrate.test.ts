@@ -47,7 +47,9 @@ interface Runtime {
   remove(names: readonly string[]): Promise<unknown>
 }
 
-/** Installs Debian's Go plugins where runtimes and `cni` search them. The machine's directory is read-only here. */
+/**
+ * Installs Debian's Go plugins where runtimes and `cni` search them. Mounts the machine's plugin directory read-only.
+ */
 async function useGoPlugins(host: RuntimeHost): Promise<void> {
   await host.exec("sh", ["-ec", `cp /usr/lib/cni/* ${binDir}/; mount --bind -o ro /usr/lib/cni /usr/lib/cni`])
   await host.exec("mount", ["-t", "tmpfs", "cni-test", "/etc/containerd"])

@@ -50,7 +50,7 @@ export class Podman implements AsyncDisposable {
     }
   }
 
-  /** Runs `podman` with these arguments, and returns its stdout without the line end. Throws `ProgramError`. */
+  /** Runs `podman` with `args`, and returns its stdout without the line end. Throws `ProgramError` if podman fails. */
   async run(...args: string[]): Promise<string> {
     return (await mustRun(this.#commandLine(args), { env: podmanEnv })).stdout.trim()
   }

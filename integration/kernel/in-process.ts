@@ -27,7 +27,7 @@ export interface Answer {
 
 /**
  * Calls a plugin from its sources in this process. The thread is in the host's network namespace during the call.
- * Throws if the plugin leaves a socket or namespace open. File paths are those of this process, so a plugin that writes
+ * Throws if the plugin leaves a socket or namespace open. Paths refer to files of this machine, so a plugin that writes
  * records needs a temporary directory.
  */
 export function callPlugin<C>(host: Namespace, plugin: Plugin<C>, call: ProcessCall): Answer {

@@ -1,8 +1,8 @@
 import { readdirSync, readlinkSync } from "node:fs"
 
 /**
- * Returns the open sockets and namespaces of this process, as descriptor number and target. Some sockets may belong to
- * programs that this process has started.
+ * Returns the open sockets and namespaces of this process, as descriptor number and target. The list may include
+ * sockets to programs that this process has started.
  */
 export function openInKernel(kind = /socket:|net:|\/netns\//): string[] {
   const links = readdirSync("/proc/self/fd").flatMap((fd) => {

@@ -1,8 +1,8 @@
 import { type HostNamespace, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 
 /**
- * A table that belongs to a test process, as firewalld owns its table (`flags owner`, nft(8)). Every process can list
- * the table, and the kernel refuses changes by other processes with EPERM. Disposal ends the ownership.
+ * A table that belongs to a test process, just as firewalld owns its table (`flags owner`, nft(8)). Every process can
+ * list the table, and the kernel refuses changes by other processes with EPERM. Disposal ends the ownership.
  */
 export class OwnedTable implements AsyncDisposable {
   readonly #owner: Bun.Subprocess<"pipe", "ignore", "inherit">

@@ -10,7 +10,7 @@ export interface CableEnd {
 
 /**
  * Connects two namespaces with a veth pair and brings both ends up. Waits until both ends answer on their IPv6
- * addresses, because a new interface misses neighbor solicitations in its first second.
+ * addresses, because a new interface misses neighbor solicitations during its first second.
  */
 export async function connect(a: CableEnd, b: CableEnd): Promise<void> {
   const peer = ["peer", "name", b.link, "netns", b.namespace.name]

@@ -20,7 +20,7 @@ export interface KernelLink {
   }
 }
 
-/** Returns the link with this name. Throws if it does not exist. */
+/** Returns the link with this name. Throws if the link does not exist. */
 export async function linkOf(where: Namespace, name: string): Promise<KernelLink> {
   const [link] = await where.json<KernelLink[]>("ip", ["-d", "-j", "link", "show", "dev", name])
   if (!link) throw new Error(`no link ${name}`)
@@ -60,7 +60,7 @@ export async function changeMac(pod: ContainerNamespace, mac: string): Promise<v
   await pod.exec("ip", ["link", "set", "dev", "eth0", "address", mac])
 }
 
-/** Waits until the kernel has added the local routes of these IPv6 addresses, which it does with a delay. */
+/** Waits until the kernel has added the local routes of the IPv6 addresses among `addresses`, which takes some time. */
 export async function waitForLocalRoutes(where: Namespace, addresses: readonly string[]): Promise<void> {
   for (const address of addresses.filter((each) => each.includes(":"))) {
     const bare = address.replace(/\/.*/, "")

@@ -138,7 +138,7 @@ export function pluginRow(name: string): Plugin {
   return plugin
 }
 
-/** Returns the names of the plugins with one of these roles, or of all plugins if no role is given. */
+/** Returns the names of the plugins with one of `roles`, or of all plugins if `roles` is empty. */
 export function pluginsAs(...roles: readonly Role[]): string[] {
   return pluginNames.filter((name) => roles.length === 0 || roles.includes(pluginRow(name).role))
 }

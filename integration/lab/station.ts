@@ -45,9 +45,9 @@ export interface Outcome extends Sample {
 }
 
 /**
- * A process that stays in a namespace and runs jobs there. Measured times do not include entering the namespace, and
- * programs in different namespaces can take turns. It is a small C program (station.c), because the kernel counts a
- * parent's peak memory as the initial peak of its child.
+ * A process that stays in a namespace and runs jobs there, so that measured times do not include entering the
+ * namespace. It is a small C program (station.c), because the kernel counts a parent's peak memory as the initial peak
+ * of its child.
  */
 export class Station implements AsyncDisposable {
   readonly #process: ReturnType<typeof startProgram>

@@ -33,7 +33,7 @@ export function titleWith(name: string, needs: readonly string[]): string {
   return `${name} (needs ${needs.join(", ")})`
 }
 
-/** Returns a pattern for `bun test --test-name-pattern`: tests which need at least one of these features. */
+/** Returns a pattern for `bun test --test-name-pattern` that selects tests which need at least one of `features`. */
 export function titlesWith(features: readonly string[]): string {
   return `\\(needs (\\w+, )*(${features.join("|")})(, \\w+)*\\)$`
 }

@@ -96,8 +96,8 @@ export function nestedIpam(name: keyof typeof nested) {
 }
 
 /**
- * Checks which source addresses the containers of both networks see. The large network's container is outside the small
- * network, so it sees the host's address. The small network's container sees the real address.
+ * Checks which source addresses the containers of both networks see. The large network's container sees the host's
+ * address, because the container is outside the small network. The small network's container sees the real address.
  */
 export async function expectNestedApart(large: ContainerNamespace, small: ContainerNamespace): Promise<void> {
   for (const { from, to, address, seen } of [

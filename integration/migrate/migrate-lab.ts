@@ -18,7 +18,7 @@ import type { FlowMeter, Flows } from "../reconcile/listener-lab.ts"
 /** The directory of Debian's Go plugins, package containernetworking-plugins. */
 const goPlugins = "/usr/lib/cni"
 
-/** A network like those of podman and kubelet, in the newest version that these Go plugins support. */
+/** A network like those of podman and kubelet, in the newest version that Debian's Go plugins support. */
 export const network = {
   cniVersion: containerdNetwork.cniVersion,
   name: containerdNetwork.name,

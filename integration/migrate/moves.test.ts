@@ -117,7 +117,7 @@ const moves: readonly Move[] = [
   },
 ]
 
-/** Waits until the kernel has added the local routes of the bridge's own IPv6 addresses, which it does with a delay. */
+/** Waits until the kernel has added the local routes of the bridge's own IPv6 addresses, which takes some time. */
 async function settled(host: HostNamespace): Promise<void> {
   if ((await linkNames(host)).includes("cni0")) await waitForLocalRoutes(host, await addressesOf(host, "cni0"))
 }

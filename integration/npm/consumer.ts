@@ -7,7 +7,7 @@ import { mustRun, programEnv, TemporaryDirectory } from "../lab/mod.ts"
 
 export const project = join(import.meta.dir, "../..")
 
-/** The releases of Node that the package supports. npm's packages with these versions contain the executables. */
+/** The releases of Node that the package supports. npm's packages of these versions contain Node's executables. */
 export const nodeReleases = ["20", "22", "24"] as const
 
 /** The releases of TypeScript that the package's types support, including the newest. */

@@ -27,7 +27,7 @@ async function settled(lab: PortmapLab): Promise<Snapshot> {
   return takeSnapshot(lab.host)
 }
 
-/** The mappings in DEL's input: those of ADD, none, others, or invalid ones. */
+/** Inputs of DEL with the mappings of ADD, no mappings, other mappings, or invalid mappings. */
 const inputs: [object, object][] = [
   [{}, {}],
   [{ prevResult: undefined, runtimeConfig: undefined }, { netns: "" }],

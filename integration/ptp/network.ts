@@ -15,7 +15,7 @@ export const dualStack = {
   },
 }
 
-/** Returns the configuration of the static plugin with these addresses, and default routes of both families. */
+/** Returns the configuration of the static plugin with `addresses`, and with default routes of both families. */
 export function staticIpam(...addresses: { address: string; gateway?: string }[]): { ipam: Record<string, unknown> } {
   return { ipam: { type: "static", addresses, routes: [{ dst: "0.0.0.0/0" }, { dst: "::/0" }] } }
 }

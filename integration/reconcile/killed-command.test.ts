@@ -149,6 +149,6 @@ describe.each(programs)("%s", (program) => {
 /** Matches a message about an object that could not be restored. */
 const SAID = /^(cni[ :]|Cannot |bridge|portmap)/m
 
-/** Reports whether a fault is an error of a netlink request or of a disk that does not persist. */
+/** Reports whether a fault makes a system call fail, once or from then on. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")

@@ -103,7 +103,7 @@ const WHY_ENDED = /^(cni reconcile: (?!listening|restored|cannot restore)|Cannot
 /** The maximum number of output lines, because a permanent failure is reported only once. */
 const FEW_LINES = 30
 
-/** Reports whether a fault is an error of a netlink request or of a disk, except those that never end. */
+/** Reports whether a fault makes a system call fail, once or from then on. */
 const isOfCall = ({ fault }: Point) =>
   fault.startsWith("fail:") || fault.startsWith("always:") || fault.startsWith("disk:")
 

@@ -44,7 +44,8 @@ interface Lost {
 const nothing: Lost = { ours: [], reference: [] }
 
 /**
- * Returns a program's rules without the operator's rules for containers. The firewall plugin exists for such a program.
+ * Returns a program's rules without the operator's rules for containers, so that only the firewall plugin admits
+ * packets.
  */
 function withoutPods(name: string): string {
   const rules = ruleSets[name]?.iptables

@@ -12,7 +12,9 @@ import { builtPlugins, mustRun, TemporaryDirectory, waitFor } from "../lab/mod.t
 import { execInDaemon, runDaemon } from "./daemon-set.ts"
 import { age } from "./sample.ts"
 
-/** The directory of Debian's Go plugins, in place of those in the runtime's directory after a kubeadm installation. */
+/**
+ * The directory of Debian's Go plugins. They stand for the Go plugins that kubeadm installs in the runtime's directory.
+ */
 const referencePlugins = "/usr/lib/cni"
 
 const isOfConfiguration = (word: string) => /^--(config|conf-dir|skip-status)\b/.test(word)

@@ -47,8 +47,8 @@ export async function placeholders(
 }
 
 /**
- * The sections of `takeSnapshot` that a recording contains. It lacks the settings of links, because CHECK compares
- * them, and all sections that belong to the kernel.
+ * The sections of `takeSnapshot` that a recording contains. Omits the settings of links, because CHECK compares them,
+ * and all sections that belong to the kernel.
  */
 const sections = [
   "addresses",

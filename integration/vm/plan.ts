@@ -17,7 +17,7 @@ export async function readTestFiles(directory: string): Promise<TestFiles> {
   )
 }
 
-/** Returns the test files that may need one of these kernel features, directly or through a plugin. */
+/** Returns the test files that may need one of `features`, directly or through a plugin. */
 export function featureFiles(
   files: TestFiles,
   features: readonly Feature[],

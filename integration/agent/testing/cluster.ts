@@ -204,7 +204,7 @@ export class ClusterNode implements AsyncDisposable {
     return this.host.tryExec(agentProgram, [...words])
   }
 
-  /** Creates a container and runs ADD for it. Throws if ADD fails. */
+  /** Creates a container and runs ADD for the container. Throws if ADD fails. */
   async addPod(network: Record<string, unknown> = podsNetwork): Promise<Pod> {
     const { namespace, attachment, output } = await this.tryPod(network)
     const { ips = [] } = (output.json ?? {}) as { ips?: { address: string }[] }
@@ -213,7 +213,7 @@ export class ClusterNode implements AsyncDisposable {
     return { namespace, attachment, addresses }
   }
 
-  /** Creates a container and runs ADD for it. Returns the output even if ADD fails. */
+  /** Creates a container and runs ADD for the container. Returns the output even if ADD fails. */
   async tryPod(
     network: Record<string, unknown> = podsNetwork,
   ): Promise<{ namespace: ContainerNamespace; attachment: Attachment; output: PluginOutput }> {

@@ -1,6 +1,6 @@
 import type { Chance } from "../../lab/chance.ts"
 
-/** This file makes almost valid bytes, as a broken or malicious kernel, server, disk or program may return them. */
+/** This file makes almost valid bytes, like those from a broken or malicious kernel, server, disk or program. */
 
 /** Numbers at the limits of lengths, indexes and versions. */
 const edges: readonly number[] = [0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff]

@@ -129,7 +129,7 @@ const others: Readonly<Record<string, readonly string[]>> = {
   type: ["IPAM", "DHCP daemon"],
 }
 
-/** Returns the keys of an object and of all nested objects. */
+/** Returns the keys of more than two characters in an object and in all nested objects. */
 function keysIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return []
   const keys = Array.isArray(value) ? [] : Object.keys(value).filter((key) => key.length > 2)

@@ -24,8 +24,8 @@ const result = {
 }
 
 /**
- * The D-Bus server's messages to a client that logs in, requests its name, and asks whether firewalld runs. They were
- * recorded with `strace -xx dbus-send`.
+ * The D-Bus server's messages to a client that logs in, requests its name, and asks whether firewalld runs, as recorded
+ * with `strace -xx dbus-send`.
  */
 const welcome =
   "DATA\r\nOK 1234deadbeef\r\n" +

@@ -115,7 +115,7 @@ export class DhcpSite implements Disposable {
     return sent
   }
 
-  /** Returns the client's next frame for which `isWanted` returns true. Other frames stay for later calls. */
+  /** Returns the client's next frame for which `isWanted` returns true. Keeps other frames for later calls. */
   hearFrame(isWanted: (frame: Uint8Array) => boolean): Uint8Array {
     this.waitUntil("a frame of the client", () => this.has(isWanted))
     const [frame] = this.#frames.splice(this.#frames.findIndex(isWanted), 1)

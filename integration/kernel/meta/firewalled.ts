@@ -56,7 +56,7 @@ export async function elements(host: Namespace): Promise<Record<string, string[]
   return found
 }
 
-/** Returns the elements that `elements` must return after ADD of these attachments, in the order of the ADDs. */
+/** Returns the elements that `elements` must return after ADD of `specs`, in the order of the ADDs. */
 export function expected(...specs: Firewalled[]): Record<string, string[]> {
   const found: Record<string, string[]> = {}
   const put = (set: string, line: string) => {

@@ -1,6 +1,6 @@
 /**
- * Compares the numbers in the sources with the kernel's headers, which a C compiler reads. This covers constants with
- * the kernel's names, and tables of attributes, whose properties have names of this project.
+ * Compares the numbers in the sources with the kernel's headers, which a C compiler reads. The numbers are constants
+ * with the kernel's names, and tables of attributes, whose properties have names of this project.
  */
 import { beforeAll, expect, test } from "bun:test"
 import { join } from "node:path"

@@ -31,7 +31,7 @@ function rule(network: string, containerId: string, address: string): string {
   return `ip saddr ${address.replace(/\/.*/, "")} ip daddr != ${address} masquerade comment "${comment}"`
 }
 
-/** Returns the table of the Go plugins with these rules, and a rule `way` that jumps to them. */
+/** Returns the table of the Go plugins with `rules`, and with a rule `way` that jumps to them. */
 const table = (rules: string[], way = "goto masq_checks") => `table inet cni_plugins_masquerade {
   chain masq_checks { ${rules.join("; ")}; }
   chain postrouting { type nat hook postrouting priority 100; ip daddr 224.0.0.0/4 return; ${way}; }

@@ -16,7 +16,10 @@ afterAll(() => host[Symbol.asyncDispose]())
 
 type Room = Kit & typeof masquerade & typeof nftables & typeof undo
 
-/** Empties nf_tables and runs `body` on the host with this `iptables`. If undefined, leaves the host unchanged. */
+/**
+ * Empties nf_tables, chooses `iptables`, and runs `body` on the host. Leaves the host unchanged if `iptables` is
+ * undefined.
+ */
 async function onHost<T, Given extends object = object>(
   iptables: IptablesKind | undefined,
   body: (kit: Room & Given) => T,

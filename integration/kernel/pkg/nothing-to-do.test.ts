@@ -1,4 +1,7 @@
-/** Tests that chained plugins with nothing to do send no requests to nf_tables. Here nf_tables refuses all requests. */
+/**
+ * Tests that chained plugins with nothing to do send no requests to nf_tables. nf_tables refuses all requests of these
+ * plugins.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type * as firewall from "../../../meta/firewall/main.ts"
 import type * as portmap from "../../../meta/portmap/main.ts"

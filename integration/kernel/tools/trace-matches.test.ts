@@ -59,7 +59,7 @@ const arriving: Packet = {
   isBridged: false,
 }
 
-/** Sends the first TCP segment of a connection from the container. Nothing answers. */
+/** Sends the first TCP segment of a connection from the container, which gets no answer. */
 const send = () => scene.pod.tryExec("busybox", ["nc", "-w", "1", "192.0.2.1", "80"])
 
 interface Listed {

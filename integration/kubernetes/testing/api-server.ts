@@ -4,7 +4,10 @@ import { type Answer, adminToken, agentToken, askBy, type ClusterApi } from "../
 import { RequestsFrom } from "../../agent/testing/requests-from.ts"
 import { mustRun, type Namespace, programEnv, TemporaryDirectory, waitFor } from "../../lab/mod.ts"
 
-/** The time limit of a start in milliseconds, before `scaleTimeout`. A start takes some seconds on an idle machine. */
+/**
+ * The time limit of a start in milliseconds, before `scaleTimeout`. It allows for a busy machine; on an idle machine a
+ * start takes some seconds.
+ */
 const START_MS = 180_000
 
 /** The flags of an API server without kubelets and controllers. */

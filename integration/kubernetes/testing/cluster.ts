@@ -9,7 +9,10 @@ import { clusterDns } from "./cluster-dns.ts"
 import { ClusterNode } from "./cluster-node.ts"
 import type { ProxyMode } from "./kube-proxy.ts"
 
-/** The time limit of a step in ms, before `scaleTimeout`. A step takes less than a minute on an idle machine. */
+/**
+ * The time limit of a step in ms, before `scaleTimeout`. It allows for a busy machine; on an idle machine a step takes
+ * less than a minute.
+ */
 const stepMs = 300_000
 const timeout = `--timeout=${stepMs / 1000}s`
 

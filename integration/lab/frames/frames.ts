@@ -28,7 +28,10 @@ export interface Recording extends AsyncDisposable {
   readonly frames: readonly string[]
 }
 
-/** Starts recording an interface's frames. Includes a VLAN tag unless the interface itself inserts it. */
+/**
+ * Starts recording an interface's frames. A recorded frame includes its VLAN tag, unless the interface itself inserts
+ * the tag.
+ */
 export async function record(where: Namespace, link: string): Promise<Recording> {
   const command = where.commandLine([process.execPath, program("record"), link])
   const running = Bun.spawn(command, { stdin: "ignore", stdout: "pipe" })
