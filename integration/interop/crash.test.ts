@@ -7,7 +7,10 @@ import { binDir, Containerd, installOurs } from "./containerd.ts"
 import { containerdNetwork } from "./networks.ts"
 import { collect } from "./pod-cases.ts"
 
-/** A chained plugin that returns prevResult unchanged. Its ADD creates /run/held and waits while /run/hold exists. */
+/**
+ * A chained plugin that returns prevResult unchanged. If /run/hold exists, ADD first creates /run/held, and waits until
+ * /run/hold is deleted.
+ */
 const hold = `#!${process.execPath}
 const { existsSync, readFileSync, writeFileSync } = require("node:fs")
 const { cniVersion, prevResult } = JSON.parse(readFileSync(0, "utf8"))

@@ -1,7 +1,8 @@
 /**
  * Measures the `cni-agent` of the last build with a fake API server that has few Nodes, and with one that has 5,000
  * Nodes of 15 kB each. Prints the time from the agent's start to the node's range and to all routes, the time from a
- * Node event to the route, and the agent's CPU time and memory in an idle minute. Works in its own namespaces. Needs root.
+ * Node event to the route, and the agent's CPU time and memory in an idle minute. Works in its own namespaces. Needs
+ * root.
  *
  *   npm run build && bun integration/agent/testing/measure.ts [NODES…]
  */
