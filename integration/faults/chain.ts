@@ -106,7 +106,7 @@ export class ChainHost implements AsyncDisposable {
     )
   }
 
-  /** Returns the attachments in the order in which a runtime calls `verb`. The order for DEL is reversed. */
+  /** Returns the attachments in the order in which a runtime calls `verb`. A runtime calls DEL in reverse order. */
   calls(verb: PluginCall["verb"]): { at: number; attachment: Attachment }[] {
     const inOrder = this.#attachments.map((attachment, at) => ({ at, attachment }))
     return verb === "DEL" ? inOrder.reverse() : inOrder

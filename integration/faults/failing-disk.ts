@@ -68,7 +68,7 @@ export class FailingDisk implements AsyncDisposable {
   }
 }
 
-/** Mounts an image in the host. The kernel replays the journal of its file system. */
+/** Mounts an image in the host. The kernel replays the journal of the image's file system. */
 export async function mountImage(host: HostNamespace, image: string, at: string): Promise<void> {
   await host.exec("mkdir", ["-p", at])
   await host.exec("mount", ["-o", "loop", image, at])

@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => launcher[Symbol.asyncDispose]())
 
-/** Sets of resources that are taken away together. A plugin must behave the same without them. */
+/** Sets of conditions that apply at once, such as missing resources. A plugin must do all its work under each set. */
 const together = [
   ["PR_SET_MDWE, which refuses new code", "32 MB of address space", "16 descriptors", "a stack of 256 KiB"].concat([
     "clocks that stand elsewhere",

@@ -36,7 +36,7 @@ function changed({ cniVersion, name, type, ipam }: { [key: string]: unknown }): 
   return { cniVersion, name, type, ...(other ? { ipam: { type: other.type, ...pool } } : {}) }
 }
 
-/** The recoveries. The first is the usual one of a runtime. */
+/** The recoveries. Runtimes use the first. */
 export const recoveries: readonly Recovery[] = [
   {
     what: "DEL",

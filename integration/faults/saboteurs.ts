@@ -12,7 +12,10 @@ export interface Scene {
   readonly ledger: Ledger
   /** Allows only one change of firewalld at a time. */
   readonly firewalld: Gate
-  /** Returns the containers whose interfaces may be renamed. The Go plugins know their interfaces only by name. */
+  /**
+   * Returns the containers whose interfaces saboteurs may rename. Omits those of the Go plugins, which know their
+   * interfaces only by name.
+   */
   readonly pods: () => readonly ContainerNamespace[]
 }
 

@@ -18,7 +18,9 @@ import {
   waitFor,
 } from "../lab/mod.ts"
 
-/** A bridge with two containers. The first attacks; the second and the host must not notice it. */
+/**
+ * A bridge with two containers. The first container attacks, which must not affect the second container or the host.
+ */
 class Neighbours implements AsyncDisposable {
   readonly host: HostNamespace
   readonly attacker: ContainerNamespace
@@ -259,7 +261,7 @@ test("with thousands of connections of a container in the host's table DEL of an
   })
 })
 
-/** Values for names. Each would be an attack if it left a directory, ended a string or began another command. */
+/** Values for names. Each value would be an attack if it left a directory, ended a string or began another command. */
 const hostile = [
   "../../../run/cni/out",
   "..",

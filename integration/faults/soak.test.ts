@@ -26,8 +26,8 @@ const others = extent(20, 110)
 const stretch = extent(30, 1000)
 
 /**
- * One pass in this number also runs on a new host. Other load of the machine slows down both hosts, so their comparison
- * is fair.
+ * One in this number of passes also runs on a new host. Other load of the machine slows down both hosts, so their
+ * comparison is fair.
  */
 const compared = extent(15, 10)
 

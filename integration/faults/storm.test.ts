@@ -37,7 +37,10 @@ function choose(mayKill: boolean): Choices {
   return { slot, network, verb, fate, kill: mayKill && kills < 15 ? { at, ms: ms + 1 } : undefined }
 }
 
-/** Runs `count` operations with all workers in random order. With a `scene`, saboteurs change it at the same time. */
+/**
+ * Runs `count` operations with all workers in random order. If `scene` is given, saboteurs change its host at the same
+ * time.
+ */
 async function run(storm: Storm, count: number, scene?: Scene, sabotages?: Map<string, number>): Promise<void> {
   const endings: { at: number; end: Ending }[] = []
   let begun = 0

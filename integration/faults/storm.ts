@@ -111,7 +111,7 @@ export class Storm {
     }
   }
 
-  /** Deletes all attachments, `parallel` at a time. Returns those whose first DEL failed. */
+  /** Deletes all attachments, `parallel` at a time. Returns the messages of failed DELs. */
   async deleteAll(parallel: number): Promise<string[]> {
     const waiting = this.#slots.filter(({ state }) => state !== "none")
     const failed: string[] = []

@@ -59,7 +59,10 @@ export const allFeatures = Object.keys(probes) as readonly Feature[]
 /** The results of earlier probes; the only state of this module. */
 const found = new Map<Feature, boolean>()
 
-/** Reports whether this kernel has a feature. Probes it once. Needs root. Throws if the probe's program is missing. */
+/**
+ * Reports whether this kernel has a feature, which is probed once. Needs root. Throws if the probe's program is
+ * missing.
+ */
 export function hasFeature(feature: Feature): boolean {
   const known = found.get(feature)
   if (known !== undefined) return known

@@ -115,7 +115,7 @@ function startKeeper(): Promise<unknown> {
   return keeper
 }
 
-/** The executables behind all iptables programs. Debian's `iptables` is a chain of symbolic links to the first. */
+/** The executables behind all iptables programs. Debian's `iptables` is a chain of symbolic links to `newer`. */
 const newer = "/usr/sbin/xtables-nft-multi"
 const legacy = "/usr/sbin/xtables-legacy-multi"
 

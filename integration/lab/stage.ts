@@ -46,7 +46,7 @@ export class Stage implements AsyncDisposable {
     return new Stage(await hostFor(plugin), plugin)
   }
 
-  /** Returns a stage for a plugin on a host that `hostFor` prepared. Disposal removes that host. */
+  /** Returns a stage for a plugin on a host that `hostFor` prepared. The stage's disposal removes the host. */
   static on(host: HostNamespace, plugin: string): Stage {
     return new Stage(host, plugin)
   }

@@ -11,7 +11,7 @@ const intervalMs = 10
 
 /**
  * Calls `condition` until it returns a value other than `false`, `undefined` or `null`, and returns that value. Calls
- * it again if it throws. Throws after `deadlineMs` with `what` in the message and the last error as cause.
+ * `condition` again if it throws. Throws after `deadlineMs` with `what` in the message and the last error as cause.
  *
  * @example await waitFor(() => ping(pod, "10.1.0.1"), "the gateway answers")
  */

@@ -27,7 +27,7 @@ const mappings = [
 ] as const
 
 /**
- * Creates the link of kube-proxy's ipvs mode with the service's addresses. It is a bridge, because its type is
+ * Creates the link of kube-proxy's ipvs mode with the service's addresses. A bridge suffices, because the type is
  * irrelevant.
  */
 async function addServiceLink(host: HostNamespace): Promise<void> {

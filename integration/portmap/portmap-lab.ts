@@ -99,7 +99,7 @@ export class MappedPod extends ConnectedPod {
     this.portmap = portmap
   }
 
-  /** Runs ADD of portmap, which may fail. Later calls of DEL and CHECK get the same mappings. */
+  /** Runs ADD of portmap, which may fail. Later calls of `check` and `unmap` pass the same mappings. */
   map(mappings: readonly PortMapping[], keys: object = {}, call: object = {}): Promise<PluginOutput> {
     this.mappings = mappings
     return this.portmap.run("ADD", { ...this.#keys(), ...keys }, call)

@@ -13,7 +13,9 @@ import {
 } from "../lab/mod.ts"
 import { hostAddresses, type MappedPod, type PodKeys, type PortMapping, PortmapLab } from "./portmap-lab.ts"
 
-/** The service of the captured rules: a NodePort, and ClusterIPs of both families. The first container serves it. */
+/**
+ * The service of the captured rules: a NodePort, and ClusterIPs of both families. Its endpoint is the first container.
+ */
 export const service = {
   nodePort: 30080,
   clusterIps: ["10.96.0.80", "fd00:96::80"],

@@ -35,7 +35,10 @@ export class RunningListener implements AsyncDisposable {
     return this.said
   }
 
-  /** Starts the listener under a program. Waits until it listens, cannot write its record, or ends. */
+  /**
+   * Starts the listener under the command `under`, and waits until the listener is ready, cannot write its record, or
+   * ends.
+   */
   static async startUnder(node: NodeLab, under: readonly string[]): Promise<RunningListener> {
     const record = node.host.file("/run/cni/reconcile.json")
     await rm(record, { force: true })

@@ -7,7 +7,10 @@ import { type Namespace, outside, programEnv, TemporaryDirectory, uplink } from 
 import { RunningListener } from "./listener-lab.ts"
 import { type Published, ReconcileLab } from "./reconcile-lab.ts"
 
-/** Sends a datagram every 20 ms from one port, or opens a TCP connection. Prints its start and first answer. */
+/**
+ * Sends a datagram every 20 ms from one port, or opens a TCP connection. Prints a line at the start and for the first
+ * answer.
+ */
 const program = `
 import socket, sys, time
 kind, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])

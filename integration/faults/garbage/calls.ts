@@ -107,7 +107,7 @@ function attachmentsOf({ env }: PluginSetup, verb: string): Config {
 
 /**
  * Returns a call with one value of a valid configuration replaced. If the plugin refuses the value, its error message
- * must name the key.
+ * must name the value's key.
  */
 function replaceOne(chance: Chance, setup: PluginSetup): CallCase {
   const verb = chance.of(["ADD", "ADD", "ADD", "STATUS", "CHECK", "DEL"])

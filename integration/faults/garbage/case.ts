@@ -1,6 +1,6 @@
 /**
- * A case is a plugin call or a read with garbage. The corpus stores it as a line of JSON, and `fuzz.fixture.ts` runs
- * it.
+ * A case is a plugin call or a read with garbage. The corpus stores a case as a line of JSON, and `fuzz.fixture.ts`
+ * runs cases.
  */
 
 /** The source of a plugin's input: the kernel, files, programs or servers. */

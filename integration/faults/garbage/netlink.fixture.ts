@@ -56,7 +56,7 @@ interface Asking {
 const route = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_ROUTE, ask })
 const netfilter = (ask: Asking["ask"]): Asking => ({ protocol: NETLINK_NETFILTER, ask })
 
-/** Every request that plugins send to the kernel. `ask` sends it and decodes the answer. */
+/** Every request that plugins send to the kernel. `ask` sends the request and decodes the answer. */
 export const questions: Readonly<Record<string, Asking>> = {
   "list links": route((socket) =>
     listLinks(socket).map((link) => [link.attributes.unknown, linkData(link, "bridge"), linkData(link, "veth")]),

@@ -74,8 +74,8 @@ export function mutateText(chance: Chance, text: string): string {
 }
 
 /**
- * Returns a random value for a key: at a limit of its range, beyond it, or of another type. The key's schema may accept
- * or refuse it.
+ * Returns a random value for a key: at or beyond a limit of the key's range, or of another type. The key's schema may
+ * accept or refuse the value.
  */
 export function edgeOf(chance: Chance, schema: Schema): unknown {
   if (chance.below(4) === 0) return chance.of(odd)
