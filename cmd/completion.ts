@@ -68,9 +68,9 @@ In ~/.bashrc, ~/.zshrc or ~/.config/fish/config.fish the line takes effect in ev
 }
 
 /**
- * Returns the output of `__complete`: the possible values of the last word of a command line, one in each line.
- * Networks are read from `confDir`, or from the `--conf-dir` of the command line. `containersOf` returns the containers
- * of a network. An unreadable directory counts as empty.
+ * Returns the output of `__complete`: the possible values of the last word of a command line, each on its own line.
+ * Reads networks from `confDir`, or from the `--conf-dir` of the command line. `containersOf` returns the containers of
+ * a network. An unreadable directory counts as empty.
  */
 export function complete(
   commands: Readonly<Record<string, Completable>>,

@@ -34,7 +34,7 @@ export function contentOf(path: string): string | undefined {
   return isRegularFile(found) ? `sha256:${sha256OfFile(path)}` : "other"
 }
 
-/** The maximum size of one write of a copy, in bytes. An executable needs only one. */
+/** The maximum size of one write of a copy, in bytes, so that an executable needs only one write. */
 const PIECE = 16 << 20
 
 /**

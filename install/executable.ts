@@ -48,7 +48,7 @@ export interface Introduction {
   readonly version?: string
   /** Whether the output lists versions of the specification, as plugins of any suite do. */
   readonly isPlugin: boolean
-  /** Whether the plugin exited by itself. False after a signal or a timeout. */
+  /** Whether the plugin exited by itself, and not because of a signal or a timeout. */
   readonly hasEnded: boolean
 }
 

@@ -12,7 +12,7 @@ class Killed extends Error {}
 
 const calls = engine as unknown as Record<string, (...values: unknown[]) => number>
 const originals = { ...calls }
-/** Calls that change the disk. A kill at another call has the same effect as at the next of these. */
+/** Calls that change the disk. A kill at any other call has the same effect as a kill at the next of these calls. */
 const changing = [
   "open",
   "write",

@@ -22,7 +22,7 @@ export interface Act {
   readonly act: (directory: string) => void
   /** The allowed contents of each file at any time. Undefined stands for no file. */
   readonly may: readonly (string | undefined)[]
-  /** What every second of the following installers does: by default a rollback. The others install. */
+  /** The act of every second of the following installers, by default a rollback. The other installers install. */
   readonly next?: (directory: string) => void
 }
 

@@ -9,7 +9,7 @@ import { findLast, knownOf, requireManifest } from "./run.ts"
 import { noteSeen } from "./seen.ts"
 
 export interface Manner {
-  /** Whether to replace files of other programs that were created since, and keep them. */
+  /** Whether to replace newer files of other programs, and keep them. */
   readonly adopt?: boolean
   /** Whether to report the outcome without any change. */
   readonly dryRun?: boolean
@@ -22,10 +22,10 @@ export interface Returned {
 }
 
 /**
- * Undoes the last installation that `directories` record, in all directories that it changed, even in others. Restores
- * the former files and the replaced files of other programs, and removes new files. First completes an interrupted
- * installation, which is then the last one. Also completes an interrupted rollback, after which a second rollback
- * changes nothing. Throws error code 5.
+ * Undoes the last installation that `directories` record, in all directories that the installation changed, even
+ * unnamed ones. Restores the former files and the replaced files of other programs, and removes new files. First
+ * completes an interrupted installation, which is then the last one. Also completes an interrupted rollback, after
+ * which a second rollback changes nothing. Throws error code 5.
  */
 export function rollback(directories: readonly string[], manner: Manner = {}): readonly Returned[] {
   const named = knownOf(directories)

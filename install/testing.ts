@@ -17,9 +17,9 @@ import type { Outcome } from "./plan.ts"
 import { type Manner, rollback } from "./rollback.ts"
 import { InstallerRun } from "./run.ts"
 
-/** Directories to install into, and suites to install. They are deleted at the end of the scope. */
+/** Directories to install into, and suites to install. Disposal deletes them. */
 export class Site implements Disposable {
-  /** In memory if possible, because writing thousands of files to a disk takes time. */
+  /** The parent directory, in memory if possible, because writing thousands of files to a disk takes time. */
   readonly root = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "install-test-"))
   readonly directory = join(this.root, "bin")
   readonly other = join(this.root, "tools")
@@ -41,7 +41,7 @@ export class Site implements Disposable {
     return contents.map((all) => [...new Set(all.map((content) => content.replace(/,.*/, "")))].join())
   }
 
-  /** Returns an installation of a suite whose files have this content. It has two files by default. */
+  /** Returns an installation of a suite whose files have this content: two files by default. */
   suite(content: string, names: readonly string[] = ["bridge", "loopback"]): Installation {
     const from = join(this.root, content.replaceAll(" ", "-"))
     mkdirSync(from, { recursive: true })

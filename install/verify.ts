@@ -20,7 +20,7 @@ export interface Verified {
 }
 
 /**
- * Compares the files in a directory with its manifest. Returns `undefined` without a manifest. With `isQuick`, skips
+ * Compares the files in a directory with its manifest. Returns `undefined` if it has no manifest. If `isQuick`, skips
  * files whose inode and times are unchanged. Waits for a running installer. Throws error code 5, code 11 if the wait
  * takes too long, and `SyscallError`.
  */

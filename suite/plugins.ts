@@ -1,6 +1,6 @@
 /**
- * The table of the plugins. A row registers a plugin. The executables, the lists of names, the schemas, `cni lint`, the
- * manual pages, the lists of `cni graph` and `cni doctor`, and the lists of tests are derived from it.
+ * The table of the plugins. The executables, the lists of names, the schemas, `cni lint`, the manual pages, the lists
+ * of `cni graph` and `cni doctor`, and the lists of tests are derived from its rows.
  */
 import { dhcp, dhcpKeyDocs, runDhcp } from "../ipam/dhcp/main.ts"
 import dhcpPage from "../ipam/dhcp/README.md" with { type: "text" }

@@ -30,7 +30,7 @@ export interface Flag extends FlagSyntax {
 }
 
 export interface Command {
-  /** One line for the list of commands. */
+  /** The summary of the command in lists of commands. */
   readonly summary: string
   /** The positional arguments as help shows them: optional ones last, in brackets; "…" after a repeatable one. */
   readonly words: readonly string[]
@@ -46,10 +46,10 @@ export interface Command {
   run(args: Arguments, terminal: Terminal): Promise<void>
 }
 
-/** An invalid command line. The command prints a pointer to the help and ends with exit code 2. */
+/** An invalid command line. The tool points to the help and ends with exit code 2. */
 export class UsageError extends Error {}
 
-/** Ends a command that has printed its complete output. The exit code tells the outcome. */
+/** Ends a command that has printed its complete output, with an exit code that tells the outcome. */
 export class Found extends Error {
   readonly exitCode: number
 

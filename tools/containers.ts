@@ -8,7 +8,7 @@ export const containerHelp = `CONTAINER is the path of a network namespace, a na
 or NETWORK/ID/IFNAME.`
 
 export interface NamedContainer {
-  /** The path of its network namespace. Undefined if none is recorded. */
+  /** The path of the container's network namespace. Undefined if none is recorded. */
   readonly netns: string | undefined
   /** The container's attachments. Empty for a network namespace without attachments. */
   readonly attachments: readonly NodeAttachment[]

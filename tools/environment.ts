@@ -97,9 +97,7 @@ export function givenVariables(env: Env): Record<string, string> {
   return Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined))
 }
 
-/**
- * Returns this process's terminal. Once its signal is used, Ctrl-C aborts that, and a second Ctrl-C ends the process.
- */
+/** Returns this process's terminal. Once its signal is used, Ctrl-C aborts it, and a second Ctrl-C ends the process. */
 export function processTerminal(): Terminal {
   const signal = stopOnceAsked(stopAtSignals)
   const env = readEnvironment()

@@ -14,7 +14,7 @@ export interface ScreenSize {
   readonly colour?: boolean
 }
 
-/** How to format text. With `isWide`, tables have every column. Without `hasHeads`, tables have no head. */
+/** How to format text. If `isWide`, tables have every column. If `hasHeads` is false, tables have no head. */
 export interface Screen extends ScreenSize {
   readonly isWide?: boolean
   readonly hasHeads?: boolean
@@ -51,10 +51,10 @@ export function visible(text: string): string {
 }
 
 /**
- * Returns a table that fits the terminal. Columns are as wide as their widest cell. If a line is too long, the widest
- * columns are shortened and end with "…". If that is not enough, columns with `falls` are dropped, the lowest number
- * first. Columns with `isWhole` are never shortened. Without a terminal, no column is shortened. Returns an empty text
- * without rows.
+ * Returns a table that fits the terminal, or "" if there are no rows. Columns are as wide as their widest cell. If a
+ * line is too long, the widest columns are shortened and end with "…". If that is not enough, columns with `falls` are
+ * dropped, the lowest number first. Columns with `isWhole` are never shortened. Without a terminal, no column is
+ * shortened.
  */
 export function fittedTable(columns: readonly Column[], rows: readonly (readonly Cell[])[], screen: Screen): string {
   if (rows.length === 0) return ""
@@ -119,7 +119,7 @@ interface Fitted {
   readonly width: number
 }
 
-/** Returns the columns with widths that fit the screen. They are too wide if no column can be narrowed further. */
+/** Returns the columns with widths that fit the screen, or too wide ones if no column can be narrowed further. */
 function fitInto(columns: readonly Fitted[], room: number | undefined): readonly Fitted[] {
   if (room === undefined) return columns
   const narrow = narrowed(columns, room)

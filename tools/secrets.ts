@@ -27,8 +27,8 @@ export function redactText(text: string): string {
 }
 
 /**
- * Writes a file that only its owner can read. Writes a temporary file first and renames it. Throws write errors. Also
- * throws if the path is a directory, a device, or a symbolic link, which another user may have created.
+ * Writes a file that only its owner can read: first a temporary file, then renamed. Throws write errors. Also throws if
+ * the path is a directory, a device, or a symbolic link, which another user may have created.
  */
 export function writePrivateFile(file: string, content: string | Uint8Array): void {
   const found = findStat(file, true)

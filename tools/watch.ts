@@ -9,9 +9,8 @@ const CLEAR = "\x1b[H\x1b[J"
 const NOT_UNDERSTOOD = 2
 
 /**
- * Runs a command repeatedly, and prints its output when it changes. On a terminal, it clears the screen first. Also
- * prints errors of the command. Continues until the terminal's signal aborts, and returns exit code 0. Returns 2 for an
- * invalid command line.
+ * Runs a command repeatedly, and prints its output and errors when they change. On a terminal, clears the screen first.
+ * Continues until the terminal's signal aborts, and returns exit code 0, or 2 for an invalid command line.
  */
 export async function watch(
   run: (terminal: Terminal) => Promise<number>,

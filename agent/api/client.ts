@@ -14,7 +14,7 @@ interface TlsMaterial {
 /** HTTP 410: the server no longer has the history with which a list or a watch should continue. */
 export class GoneError extends Error {}
 
-/** A client of the API server. It reads certificates and token from files for each request, because they expire. */
+/** A client of the API server. Reads the files of certificates and tokens for each request, because these expire. */
 export class ApiClient implements Disposable {
   readonly #connection: Connection
   #material: TlsMaterial = {}

@@ -2,7 +2,7 @@ import { messageOf } from "../../pkg/types/mod.ts"
 import { type ApiClient, GoneError, pause, refusal } from "./client.ts"
 import { linesOf, piecesOf } from "./lines.ts"
 
-/** A JSON object of the API. Its reader checks the properties that it uses. */
+/** A JSON object of the API, not validated: its reader checks the properties that it uses. */
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the API
 export type ApiObject = any
 
@@ -28,7 +28,7 @@ const WATCH_S = 300
 const SILENCE_MS = 150_000
 /** A watch that ends within this time is repeated only after a pause. */
 const SHORT_MS = 1_000
-/** The timeout of a page. A busy server needs some seconds for the first page. */
+/** The timeout of a page in milliseconds. A busy server needs some seconds for the first page. */
 const PAGE_MS = 60_000
 const RETRY_MIN_MS = 500
 const RETRY_MAX_MS = 30_000

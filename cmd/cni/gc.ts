@@ -117,7 +117,7 @@ async function collect(name: string, { keep, args, terminal, show }: Collection)
   if (given(args, "auto")) refuseBroken(network.name, caches)
   if (given(args, "auto") && attached().length === 0) refuseUnknown(network.name, placesOf(args, terminal), listed)
   const dry = given(args, "dry-run")
-  /** Returns what to keep, and which objects will be deleted. */
+  /** Returns the attachments to keep and the objects to delete. */
   const decide = () => {
     const places = placesOf(args, terminal)
     const valid = [...listed, ...(given(args, "auto") ? livingOf(attached(), places) : [])]

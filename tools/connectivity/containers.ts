@@ -27,7 +27,7 @@ export interface Container {
   readonly published: Published | undefined
 }
 
-/** The prefix of IDs of the test's own containers. The ID of the test's process follows. */
+/** The prefix of the IDs of the test's own containers, before the ID of the test's process. */
 const PREFIX = "cni-test-"
 /** The server's port in one of the test's own containers, in which all ports are free. */
 const SERVER_PORT = 8080

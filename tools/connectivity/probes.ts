@@ -117,8 +117,8 @@ function toOutside(scene: Scene): Plan | string {
 }
 
 /**
- * Compares a failure with the same probe from the host. An address that does not answer the host either is not a fault
- * of the network, unless the user requested that address.
+ * Compares a failure with the same probe from the host. If the address does not answer the host either, the network is
+ * not at fault, unless the user requested that address.
  */
 function comparedWithHost(failure: Failure, ofHost: Failure, isGuess: boolean): Outcome {
   if (failure === undefined || ofHost === undefined) return judged(failure)

@@ -25,7 +25,7 @@ export interface Scene {
   readonly b: Container
   /** The other container's address, with the port of its server. */
   readonly peer: Place | undefined
-  /** The secret that the server sends. Undefined if the container's own server listens on the port. */
+  /** The secret that the test's server sends. Undefined if a server of the container listens on the port. */
   readonly secret: Uint8Array | undefined
   readonly gateway: Uint8Array | undefined
   readonly hostAddress: Uint8Array | undefined

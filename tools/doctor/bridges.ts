@@ -160,7 +160,7 @@ export const checkGateways: Check = (input) =>
     })
   })
 
-/** Reports whether the host accepts packets for its address. True for a bridge in a VRF, which has another table. */
+/** Reports whether the host accepts packets for its address. True for a bridge in a VRF: other tables apply there. */
 function isLocal(address: string, { master }: NodeLink, { hostTables }: DoctorInput): boolean {
   const answer = hostTables.routesTo.get(address)
   return answer === undefined || master !== undefined || (typeof answer === "object" && answer.type === RTN_LOCAL)

@@ -98,7 +98,7 @@ function tryRead(path: string): string {
   }
 }
 
-/** Returns a configuration without secrets. Of a file that is not JSON, returns only the length. */
+/** Returns a configuration without secrets, or only the length of a file that is not JSON. */
 function readRedacted(file: string): string {
   const text = tryRead(file)
   try {

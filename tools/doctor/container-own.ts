@@ -6,8 +6,8 @@ import { type Address, type Examined, type ExaminedInterface, inContainer, isLoo
 import { localRoute, sh } from "./remedy.ts"
 
 /**
- * Finds loopback interfaces that went down and are not part of an attachment. The kernel assigns 127.0.0.1 when `lo`
- * first goes up, and the address stays. An `lo` that was never up is normal in a virtual machine's namespace.
+ * Finds loopback interfaces that went down and are not part of an attachment. Ignores an `lo` without address, which is
+ * normal in a virtual machine's namespace: the kernel assigns 127.0.0.1 when `lo` first goes up, and the address stays.
  */
 export const checkLoopbacks: Check = ({ examined }) => {
   const first = new Map(examined.map((each) => [each.inside.inode, each] as const).reverse())

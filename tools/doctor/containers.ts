@@ -89,7 +89,7 @@ function lostLink(examined: Examined, one: ExaminedInterface, input: DoctorInput
   }
 }
 
-/** Returns the finding about a missing interface. A link with its MAC that no attachment names is the renamed one. */
+/** Returns the finding about a missing interface. It was renamed if a link that no attachment names has its MAC. */
 function missingLink(examined: Examined, one: ExaminedInterface, input: DoctorInput): Finding {
   const { inside, linkNames } = examined
   const { common, what, ofMany } = about(examined, one)
@@ -171,7 +171,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
   ]
 }
 
-/** Finds an MTU above that of the host's end, which drops larger packets. A smaller one, as by tuning, is harmless. */
+/** Finds an MTU above that of the host's end, which drops larger packets. A smaller MTU, as of tuning, is harmless. */
 function changedMtu(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding[] {
   const { name, link } = one
   const end = examined.one.link

@@ -56,7 +56,7 @@ export interface Finding {
   /** The remedy: a command to paste, created by `sh`, or a sentence if no command repairs the fault. */
   readonly remedy: string | Command
   readonly note?: string
-  /** Whether `--fix` deletes the affected attachments. True only if their container provably no longer exists. */
+  /** Whether `--fix` deletes the affected attachments, because their container provably no longer exists. */
   readonly isFixable?: boolean
   /**
    * The rules of findings that may cause this one. Objects that such a finding affects are removed from this finding.

@@ -42,9 +42,7 @@ export interface Attempt {
   readonly walk: () => Walk
 }
 
-/**
- * Packets of one purpose. A fault only if all are dropped, because a rule about one port or destination is intended.
- */
+/** Packets of one purpose. A fault only if all are dropped: rules about a port or destination are intended. */
 interface Kind {
   readonly severity: Finding["severity"]
   readonly why: string
@@ -253,9 +251,7 @@ function lostAll(attempts: readonly Attempt[]): Lost | undefined {
   return first
 }
 
-/**
- * Reports whether rules drop the container's packets, but not those of a neighboring address. They are then intended.
- */
+/** Reports whether rules drop a container's packets, but not those of a neighboring address, which is intended. */
 function isAboutOne(stop: Stop, own: Uint8Array, gateway: Uint8Array | undefined, { state }: Walks): boolean {
   const flipped = [1, 2, 3, 4].map((bits) => own.map((byte, at) => (at === own.length - 1 ? byte ^ bits : byte)))
   const neighbour = flipped.find((ip) => gateway === undefined || !sameBytes(ip, gateway))

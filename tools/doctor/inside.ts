@@ -36,7 +36,7 @@ export interface Examined {
   readonly interfaces: readonly ExaminedInterface[]
   /** The plugins of the network, as the ADD used them. */
   readonly plugins: readonly NetworkPlugin[]
-  /** The interface names of all attachments to the namespace. With Multus, a pod has several. */
+  /** The interface names of all attachments to the namespace: several if Multus attached the pod. */
   readonly linkNames: ReadonlySet<string>
 }
 
@@ -106,9 +106,7 @@ export interface WantedRoute {
   readonly dst: Uint8Array
   readonly prefix: number
   readonly gateway: Uint8Array | undefined
-  /**
-   * "result": a route in ADD's result. "gateway", "network": to the gateway or a subnet, added by the kernel or ptp.
-   */
+  /** "result": a route in ADD's result. "gateway", "network": to the gateway or a subnet, by the kernel or ptp. */
   readonly origin: "gateway" | "network" | "result"
   readonly source: Uint8Array | undefined
   readonly route: Route | undefined
@@ -178,7 +176,7 @@ export function repairCommands(examined: Examined, { name, link, addresses }: Ex
   ]
 }
 
-/** Returns commands that restore a name. They set the link down for that, so they also restore addresses and routes. */
+/** Returns commands that restore a name. They set the link down first, so they also restore addresses and routes. */
 export function renameCommands(
   examined: Examined,
   { name, addresses }: ExaminedInterface,

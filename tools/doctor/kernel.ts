@@ -67,7 +67,7 @@ function familyOfText(address: string): 4 | 6 {
 }
 
 /**
- * Finds host interfaces that have addresses from router advertisements, but ignore advertisements since the host
+ * Finds host interfaces with addresses from router advertisements that ignore further advertisements, because the host
  * forwards packets. The kernel has deleted their default route.
  */
 export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {

@@ -5,15 +5,15 @@ import { pluginsOf } from "./attachments.ts"
 import { affectedBy, type Check, cniCommand, containerLinks, type DoctorInput, type Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** The base chains of the tables that ADD creates. Each chain has rules. */
+/** The base chains of the tables that ADD creates, each with rules. */
 const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
   cni_masquerade: ["postrouting"],
   cni_hostports: ["prerouting", "output", "postrouting"],
 }
 
 /**
- * Finds tables of this suite without effect: dormant tables, and tables with an empty base chain. Also finds interfaces
- * whose route_localnet is enabled without the rules that protect 127.0.0.0/8.
+ * Finds tables of this suite without effect, because they are dormant or have an empty base chain. Also finds
+ * interfaces whose route_localnet is enabled without the rules that protect 127.0.0.0/8.
  */
 export const checkOwnTables: Check = (input) => [
   ...dormantTables(input),
@@ -71,7 +71,7 @@ function incompleteTables(input: DoctorInput): Finding[] {
   })
 }
 
-/** Reports whether portmap can protect 127.0.0.0/8. Without nf_tables for IPv4, the administrator must do so. */
+/** Reports whether portmap can protect 127.0.0.0/8. If IPv4 has no nf_tables, the administrator must protect it. */
 function canGuard(): boolean {
   using hostports = Hostports.open()
   return !hostports.isGuarded()

@@ -26,7 +26,7 @@ const SHOWING = [
   "tc qdisc show dev …",
 ]
 
-/** Commands that change something. The value names the object of this suite or the kernel that the command changes. */
+/** Commands that change something. The value names the changed object, of this suite or the kernel. */
 const CHANGING: Readonly<Record<string, string>> = {
   "bridge fdb replace … dev … self local": "the bridge's own entry, which the kernel makes with it",
   "bridge link set dev … hairpin on": "a container's port",

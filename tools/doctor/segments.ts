@@ -81,7 +81,7 @@ function addressesOfBridges(stations: readonly Station[], { links }: DoctorInput
   })
 }
 
-/** Returns an interface's segment, or undefined if the host routes its packets. Each VLAN is a segment. */
+/** Returns an interface's segment, such as a VLAN of a bridge, or undefined if the host routes its packets. */
 function segmentOf({ one: { link: end }, plugins }: Examined, { link }: ExaminedInterface): string | undefined {
   if (link === undefined) return undefined
   const { link: parent, linkNetnsId } = link.attributes

@@ -51,10 +51,7 @@ function deedOf({ effect, isForAll, by, target: index }: TrafficFilter, target: 
   return `sends ${packets} to ${lost}: they are dropped`
 }
 
-/**
- * Returns a filter's remedy: to restore a limit of bandwidth whose ifb was deleted, or to delete the filter if
- * unintended.
- */
+/** Returns a filter's remedy: to restore a limit whose ifb was deleted, or to delete an unintended filter. */
 function remedyOf(
   found: TrafficFilter,
   concerned: readonly NodeAttachment[],

@@ -120,7 +120,7 @@ function closedUplinks(input: DoctorInput): Finding[] {
   ]
 }
 
-/** Kinds of links that can be uplinks; "" is a physical device. The uplink of a host in a container is a veth end. */
+/** Kinds of links that can be uplinks; "" is a physical device. If the host is a container, its uplink is a veth. */
 export const UPLINKS = new Set(["", "bond", "team", "vlan", "bridge"])
 
 /** Returns the default route of a family that the kernel uses, if it drops packets. */

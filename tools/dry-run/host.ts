@@ -22,7 +22,7 @@ import { formatCidr, formatIp, parseCidr, parseIp } from "../../pkg/types/mod.ts
 import { STAND_IN } from "./namespace-state.ts"
 import { type Rules, readIptables, readRules, writeIptables, writeRules } from "./rules.ts"
 
-/** The state of the host that affects ADD's result, as JSON. The private copy has the same state. */
+/** The state of the host that affects ADD's result, as JSON, for the private copy. */
 export interface HostState {
   readonly links: readonly HostLink[]
   readonly routes: readonly HostRoute[]

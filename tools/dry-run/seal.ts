@@ -18,11 +18,11 @@ export interface SealPlan {
   readonly scratch: string
   /** Directories in which plugins write files. Their writes go to a layer in memory. */
   readonly written: readonly string[]
-  /** Paths below /run that stay visible. Others are hidden, because sockets there lead to daemons of the host. */
+  /** Paths below /run that stay visible. Other paths are hidden, because their sockets lead to daemons of the host. */
   readonly seen: readonly string[]
 }
 
-/** File systems of the kernel. They are private to the namespaces, or have no regular files. */
+/** File systems of the kernel, which are private to the namespaces or have no regular files. */
 const kernels = /^\/(proc|sys|dev)(\/|$)/
 
 /**

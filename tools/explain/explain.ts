@@ -32,7 +32,7 @@ export function explain(text: string, messages = knownMessages(), unknownOf = un
   return { error, known: isFrame && error.plugin !== undefined ? [unknownOf(error.plugin)] : known, count: 1 }
 }
 
-/** Explains a log's errors: each kind of message once, in order. Also accepts one error object over several lines. */
+/** Explains a log's errors: each kind of message once, in order. A log may be one error object over several lines. */
 export function explainLog(text: string): Explanation[] {
   const messages = knownMessages()
   const whole = objectOf(text)
@@ -106,9 +106,7 @@ function withoutLogging(message: string): string {
 /** Words in lines about container networks. */
 const sign = /\bcni\b|netplugin|plugin type=|\bnetns\b|sandbox|\bnetwork for\b|multus|\bipam\b/i
 
-/**
- * Words in lines about container images. Unless such a line names a plugin, only patterns with these words match it.
- */
+/** Words in lines about container images. If such a line names no plugin, only patterns with these words match. */
 const image = /\b(pull|pulling|image|registry)\b/i
 
 /** Reports whether a text is about a container network: it has certain words, an error object, or a plugin's name. */
@@ -153,7 +151,7 @@ function matches(error: LoggedError, messages: readonly KnownMessage[], isSure: 
 
 /**
  * Returns the rank of an entry. Longer patterns have a higher rank, and so have entries with a remedy. An entry that
- * refers to another code ("the causes are those of ADD; see codes 5, 7 and 999") ranks below the entry of that code.
+ * refers to another code ("the causes are those of ADD; see codes 5, 7 and 999") ranks below the other code's entry.
  */
 function weightOf({ weight, what, remedy, code }: KnownMessage, errorCode: number | undefined): number {
   const reference = what.startsWith("the causes are those of ") ? -1 : 0

@@ -42,7 +42,7 @@ function ringOf(lines: readonly FlightLine[]): Uint8Array {
   return ring
 }
 
-/** Creates a directory with a ring of these lines. It is deleted at the end of the scope. */
+/** Creates a directory with a ring of these lines. Disposal deletes it. */
 function ringFile(content: Uint8Array | string) {
   const directory = mkdtempSync(join(tmpdir(), "cni-log-"))
   const file = join(directory, "ring")

@@ -29,7 +29,7 @@ function memberLines(one: Member): { text: string; tone: string }[] {
   ]
 }
 
-/** Returns a line with the names of doctor's findings. The details have their full text. */
+/** Returns a line with the names of doctor's findings, whose full text is in the details. */
 function faultLine(faults: readonly Fault[] | undefined): { text: string; tone: string }[] {
   return faults === undefined ? [] : [{ text: shortened(`! ${faultNames(faults)}`, 26), tone: toneOf(faults) }]
 }

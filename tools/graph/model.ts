@@ -53,7 +53,7 @@ export interface Segment {
   /** The kind of the segment: "bridge", "macvlan on eth0", "ptp". */
   readonly caption: string
   readonly isUp: boolean
-  /** Whether the segment exists. False for a deleted bridge that containers still need. */
+  /** Whether the segment exists, and is not a deleted bridge that containers still need. */
   readonly isThere: boolean
   readonly mtu?: number
   readonly addresses: readonly string[]

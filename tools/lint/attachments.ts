@@ -8,7 +8,7 @@ export interface Attachment {
   readonly whole: string
   /** The text in `spec.config`, unquoted. Undefined if the object has none. */
   readonly config: string | undefined
-  /** The file offset of each UTF-16 code unit of `config`. Without `config`, one offset: where to report that. */
+  /** The file offset of each UTF-16 code unit of `config`. If `config` is undefined, the only offset of a finding. */
   readonly offsets: readonly number[]
   /** Whether `spec.config` is an object or a list, which the API server rejects. */
   readonly isObject: boolean

@@ -92,7 +92,7 @@ function asText({ findings, sources }: LintReport, counts: Counts, screen: Scree
   return `${shown.join("")}${files}: ${found.length === 0 ? "nothing found" : found.join(", ")}\n`
 }
 
-/** Returns each file once. A file with several NetworkAttachmentDefinitions has several sources. */
+/** Returns each file once, although a file with several NetworkAttachmentDefinitions has several sources. */
 function filesOf(sources: LintReport["sources"]): string[] {
   return [...new Set(sources.map(({ file }) => file))]
 }

@@ -14,7 +14,7 @@ export function sourcesIn(directory: string): Source[] {
     })
 }
 
-/** Reads one file. A file that cannot be read, such as a FIFO, is returned as a source with the reason. */
+/** Reads one file. If it cannot be read, as a FIFO, returns a source with the reason. */
 export function readSourceFile(file: string): Source[] {
   try {
     return readSources(file, readTextFile(file))

@@ -3,7 +3,7 @@ import { type Attachment, attachmentsIn } from "./attachments.ts"
 import { type Node, type Position, parseTree, positionOf } from "./document.ts"
 import { type Rule, rules, type Severity } from "./rules.ts"
 
-/** A configuration's text, and its tree if it is JSON. A file of several NetworkAttachmentDefinitions has several. */
+/** A configuration's text, and its tree if it is JSON. Each NetworkAttachmentDefinition in a file is a source. */
 export interface Source {
   /** The file's path, as the user gave it. */
   readonly file: string

@@ -17,7 +17,7 @@ export interface Walk {
   readonly findings: Findings
   /** Valid keys that the table does not contain. */
   readonly also?: readonly string[]
-  /** Whether the table is complete, so that unknown keys are reported. False for plugins of other suites. */
+  /** Whether the table is complete, so that unknown keys are reported, unlike for plugins of other suites. */
   readonly isComplete: boolean
   /** Whether the object has keys of other programs, so that only misspelled keys are reported. */
   readonly isShared?: boolean

@@ -59,7 +59,7 @@ export function checkNodeRoutes(
   }
 }
 
-/** Returns the node's interfaces toward a network. Undefined if containers are part of a network of the node. */
+/** Returns the node's interfaces toward a network, or undefined if containers are on a network of the node. */
 function ownDevices(type: string, key: (name: string) => string | undefined): string[] | undefined {
   if (type === "bridge") return [key("bridge") ?? "cni0"]
   return type === "ptp" ? [] : undefined

@@ -15,7 +15,7 @@ export interface PodPlan {
   readonly pod: MigratingPod
   /** The pod's state after the switch: "stays as it is", "masquerade and ports move to iptables". */
   readonly after: string
-  /** Why the pod prevents the switch back. Undefined if it does not. */
+  /** The reason why the pod prevents the switch back, if it does. */
   readonly closes?: string
 }
 

@@ -110,7 +110,7 @@ class Drafts {
     return this.#byComment.get(comment) ?? this.of({ network, containerId, ifName })
   }
 
-  /** Returns a rule's attachments. They are several if its comment names no interface, as in the reference suite. */
+  /** Returns a rule's attachments: several if its comment names no interface, as in the reference suite. */
   ownersOf({ owner }: OwnedRule): Draft[] {
     if (isOwner(owner)) return [this.named(owner)]
     const found = commentOfContainer(owner)
@@ -221,9 +221,7 @@ function finish(draft: Draft, node: Node, find: FindInhabitant, ofContainer: rea
   }
 }
 
-/**
- * Returns an attachment's link, and surplus veth ends as `twins`. Of several links, `link` is the one in the result.
- */
+/** Returns an attachment's link, and surplus veth ends as `twins`. Of several links, the result's is `link`. */
 function linksOf({ links, result }: Draft, all: readonly NodeLink[]): Pick<NodeAttachment, "link" | "twins"> {
   const [only, ...others] = links
   if (only && others.length === 0) return { link: only } // the usual case, without a search through all links

@@ -54,8 +54,8 @@ export interface NotInside {
 }
 
 /**
- * The maximum number of datagrams to read from one namespace. Each has up to 32 KiB: about 20 links or 400 routes. A
- * usual container needs about twenty. With this limit, the long lists of one container cannot delay the others.
+ * The maximum number of datagrams to read from one namespace, so that one container's lists cannot delay the others.
+ * Each has up to 32 KiB: about 20 links or 400 routes. A usual container needs about twenty.
  */
 const DATAGRAMS = 128
 

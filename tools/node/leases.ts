@@ -83,7 +83,7 @@ function brokenNames(directory: string): BrokenName[] {
 /** The directory in which files are written before they are renamed to an address. */
 const DRAFTS = "new"
 
-/** Returns the names of entries that may not be regular files. A store has thousands of regular files. */
+/** Returns the names of entries that may not be regular files, of which a store has thousands. */
 function namesIn(directory: string): string[] {
   const entries = unlessErrno(() => readEntries(directory), "ENOENT", "ENOTDIR") ?? []
   return entries.flatMap(({ name, isFile }) => (isFile ? [] : [name]))

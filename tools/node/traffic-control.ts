@@ -30,8 +30,8 @@ export interface TrafficFilter {
 }
 
 /**
- * The maximum number of datagrams to read for all filters. With this limit, a program that adds filters in a loop
- * cannot delay doctor. Containers cannot add filters here.
+ * The maximum number of datagrams to read for all filters, so that a program that adds filters in a loop cannot delay
+ * doctor. Containers cannot add filters to these links.
  */
 const DATAGRAMS = 4096
 

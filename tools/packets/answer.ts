@@ -122,7 +122,7 @@ function reversed({ way }: Trip, arrived: Packet): Packet {
   }
 }
 
-/** Evaluates the answer to a packet that left the host. It arrives on the interface through which the packet left. */
+/** Evaluates the answer to a packet that left the host: it arrives on the interface through which the packet left. */
 export function answerFromOutside(trip: Trip, left: Packet): Hop[] {
   return answerThroughHost(trip, { ...reversed(trip, left), input: left.output })
 }

@@ -27,7 +27,7 @@ export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestion
   return (chain) => byChain.get(placeOf(chain)) ?? []
 }
 
-/** More jumps than the kernel allows. */
+/** A maximum depth of jumps, above the kernel's limit. */
 const DEPTH = 16
 
 /** How a chain ends: with a decision, or after its last rule, so that the calling chain continues. */

@@ -15,7 +15,7 @@ export class Choices {
   }
 
   /**
-   * Returns the next path's choices: the last one with an untried alternative changes. Undefined after the last path.
+   * Returns the next path's choices: the last one with an untried alternative changes. Returns undefined at the end.
    */
   next(): readonly number[] | undefined {
     for (let at = this.taken.length - 1; at >= 0; at--) {

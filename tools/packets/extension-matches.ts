@@ -17,7 +17,7 @@ import {
 /** Whether an iptables match applies to a packet. Undefined if unknown. */
 type Answer = boolean | "by chance" | undefined
 
-/** Reads the fields of a match's struct. The hosts of these plugins are little-endian. */
+/** Reads the fields of a match's struct in little-endian order, the byte order of all supported hosts. */
 class Info {
   readonly #view: DataView
   readonly bytes: Uint8Array
@@ -217,7 +217,7 @@ function matchRecent(info: Info, { source }: Packet, kernel: Kernel): Answer {
   return kernel.isRecent(info.text(10), source) === false ? isInverted : undefined
 }
 
-/** Evaluates reverse path filtering: struct xt_rpfilter_info. Matches if the input is on the route to the source. */
+/** Evaluates reverse path filtering: struct xt_rpfilter_info. Matches if the source's route uses the input link. */
 function matchReversePath(info: Info, packet: Packet, kernel: Kernel): Answer {
   const [LOOSE, VALID_MARK, INVERT] = [1, 2, 8]
   const flags = info.u8(0)

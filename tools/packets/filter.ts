@@ -78,7 +78,7 @@ function translatedBack(packet: Packet, hook: string): Packet {
   }
 }
 
-/** Returns a hook's base chains for a packet, in order. Of two with the same priority, the newer one is first. */
+/** Returns a hook's base chains for a packet, in order. Of chains with the same priority, newer ones come first. */
 function basesAt(
   { bases }: Pick<FilterQuestions, "bases">,
   hook: string,
@@ -98,7 +98,7 @@ function placeAt(hook: string, { type, priority }: BaseChain): number {
   return type === "nat" ? (NAT_PRIORITY[hook] ?? priority) : priority
 }
 
-/** Formats an address and a port: "192.0.2.7:443", "[2001:db8::7]:53". Without a port: "192.0.2.7", "2001:db8::7". */
+/** Formats an address with its port, unless the port is 0: "192.0.2.7:443", "[2001:db8::7]:53", "192.0.2.7". */
 export function formatPlace(ip: Uint8Array, port: number): string {
   const text = formatIp(ip)
   if (port === 0) return text

@@ -39,8 +39,8 @@ function passPort({ way, node }: Trip, name: string, isInto: boolean, to?: strin
 
 /**
  * Evaluates neighbor discovery between the host and a container on a link: the container's solicitation and the host's
- * advertisement, which the kernel does not track. A drop has an effect only after the MACs have expired. True for IPv4,
- * because the rules do not see ARP.
+ * advertisement, which the kernel does not track. A drop has an effect only after the MACs have expired. Returns true
+ * for IPv4, because the rules do not see ARP.
  */
 export function passDiscovery(trip: Trip, peer: Uint8Array, link: string): boolean {
   const own = peer.length === 4 ? undefined : trip.kernel.addressOn(link, peer)

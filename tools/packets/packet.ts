@@ -20,7 +20,7 @@ export interface Packet {
   readonly protocol: number
   /** The destination port. 0 for ICMP, and for an answer, whose destination port is unknown. */
   readonly destinationPort: number
-  /** The source port of an answer; 0 for ICMP. Undefined for the first packet: the client chooses the port. */
+  /** The source port of an answer; 0 for ICMP. Undefined for the first packet, because the client chooses the port. */
   readonly sourcePort?: number
   readonly input: string
   readonly output: string

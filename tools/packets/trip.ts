@@ -78,7 +78,7 @@ export function passDevice(trip: Trip, hook: "ingress" | "egress", device: strin
 }
 
 /**
- * Evaluates rules at a hook of family bridge for a frame that is not ARP. Skips this suite's tables, which match MACs.
+ * Evaluates rules at a hook of family bridge for a frame that is not ARP. Skips this suite's tables: they match MACs.
  */
 export function passFrame({ way, rules }: Trip, hook: string, packet: Packet): boolean {
   const isAsked = ({ table, type, hook: at }: BaseChain) =>

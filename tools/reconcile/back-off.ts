@@ -2,7 +2,7 @@
 const [QUIET_MS, BURST_MS] = [20, 200]
 /** The longest pause between two checks for the same reason. */
 const LONGEST_PAUSE_MS = 30_000
-/** The time in milliseconds without a check for a reason after which that reason's next check has no extra pause. */
+/** The time without a check for a reason after which its next check has no extra pause, in milliseconds. */
 const CALM_MS = 60_000
 
 /** Schedules checks soon after a loss, with growing pauses if losses for one reason continue. Never gives up. */

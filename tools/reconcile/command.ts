@@ -114,7 +114,9 @@ const CALL_MS = 60_000
 
 const COLUMNS = ["RESULT", { head: "NETWORK", isWhole: true }, "PLUGIN", { head: "CONTAINER", isWhole: true }, "WHAT"]
 
-/** Returns a row for each restored object. An object that several containers share has one row. */
+/**
+ * Returns rows: one for each restored object, which containers may share, and for each skipped attachment or plugin.
+ */
 function rowsOf({ skipped }: Cached, { restored, foreign }: Outcome, fate: string): string[][] {
   const groups = Map.groupBy(restored, ({ network, plugin, what }) => [network, plugin, what].join("\n")).values()
   return [

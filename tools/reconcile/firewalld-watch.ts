@@ -8,7 +8,7 @@ const RULES = [
   `type='signal',sender='${FIREWALLD}',interface='${FIREWALLD}',member='Reloaded'`,
   `type='signal',sender='${DAEMON}',interface='${DAEMON}',member='NameOwnerChanged',arg0='${FIREWALLD}'`,
 ]
-/** The timeout of D-Bus in milliseconds. The listener is blocked during this time. */
+/** The timeout of D-Bus in milliseconds, which can block the listener as long. */
 const PATIENCE_MS = 2000
 /** The first and the longest pause before a new connection to D-Bus. The pause grows with each attempt. */
 const [FIRST_MS, MOST_MS] = [1000, 64_000]

@@ -45,9 +45,7 @@ interface Known {
 /** The changes of the host's interfaces, addresses, routes and settings. */
 export interface LinkNews {
   readonly isSuspect: boolean
-  /**
-   * Whether an interface lost a dependent object. Ask `isShaken` later, because a DEL may be deleting the interface.
-   */
+  /** Whether an interface lost a dependent object. If a DEL is deleting the interface, `isShaken` is later false. */
   readonly isUnsure: boolean
   /** Whether a setting below /proc/sys changed to a harmful value. */
   readonly isSetting: boolean

@@ -73,7 +73,7 @@ export function findListenerRecord(): ListenerRecord | undefined {
   }
 }
 
-/** The counters of the listener. They are written when they change. */
+/** The counters of the listener, written to its record when they change. */
 export class Tally {
   readonly #pid: number
   readonly #counts = new Map<string, { trigger: Trigger; result: Result; count: number }>()
