@@ -24,9 +24,9 @@ import { openSandbox } from "./sandbox.ts"
 const NO_ROUTES: ContainerRoutes = { first: [], networks: [], last: [] }
 
 /**
- * Brings a container's interface up, and restores missing addresses and routes of its ADD. Keeps existing ones. Returns
- * a description of the restored object, or undefined if nothing was missing. Throws `CniError`, also if the interface
- * no longer exists.
+ * Brings a container's interface up, and restores missing addresses and routes of its ADD. Existing ones stay. Returns
+ * a description of the interface, or undefined if nothing was missing. Throws `CniError`, also if the interface no
+ * longer exists.
  */
 export function restoreInterface<C extends AttachmentConfig>(
   { kind, chained, routesInside, isUserspace }: InterfacePlugin<C, unknown>,

@@ -73,10 +73,9 @@ export interface ConntrackEntry {
 export type ConntrackSocket = Pick<NetlinkSocket, "dump" | "execute">
 
 /**
- * Deletes the tracked connections to these ports for which `isStale` is true, like `conntrack -D`, so that the kernel
- * translates their next packets again. The ports are the destination ports before translation. Since Linux 5.8 the
- * kernel filters the list; older kernels list all connections. Only the stale ones are held in memory. Throws
- * `NetlinkError`.
+ * Deletes the tracked connections to `ports` for which `isStale` is true, like `conntrack -D`, so that the kernel
+ * translates their next packets again. `ports` are the destination ports before translation. Since Linux 5.8 the kernel
+ * filters the list; older kernels list all connections. Keeps only stale connections in memory. Throws `NetlinkError`.
  */
 export function flushConntrack(
   socket: ConntrackSocket,

@@ -75,7 +75,7 @@ function listStacked(inside: NetlinkSocket, { index, attributes }: Link): Link[]
   })
 }
 
-/** Removes all alternative names except these, because the host may need a removed name for another link. */
+/** Removes all alternative names except `kept`, because the host may need a removed name for another link. */
 function keepAltNames(route: NetlinkSocket, link: Link, kept: readonly string[]): void {
   const wrong = (link.attributes.altNames ?? []).filter((name) => !kept.includes(name))
   for (let at = 0; at < wrong.length; at += NAMES_AT_ONCE) deleteNames(route, link, wrong.slice(at, at + NAMES_AT_ONCE))

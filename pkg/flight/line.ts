@@ -56,7 +56,7 @@ export function encodeLine(line: FlightLine, sequence: number, bytes: number): U
   return slot
 }
 
-/** The number of times that a line can be shortened. After the last one it always fits. */
+/** The number of times that a line can be shortened, after which it always fits. */
 const ROUNDS = 3
 
 /** Returns a shortened line; higher rounds remove more. */
@@ -98,7 +98,7 @@ function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
 }
 
-/** Decodes a slot. Returns undefined for an empty one, and for a partly overwritten one, whose checksum differs. */
+/** Decodes a slot. Returns undefined for an empty slot, and if its checksum is wrong, as after an unfinished write. */
 export function readSlot(slot: Uint8Array): { sequence: number; line: FlightLine } | undefined {
   const [, sum, json = ""] = /^([0-9a-f]{8}) (\{"s.*\}) *\n$/s.exec(decodeUtf8(slot)) ?? []
   if (sum === undefined || checksum(slot.slice()) !== Number.parseInt(sum, 16)) return undefined

@@ -18,8 +18,8 @@ export function bootMs(): number {
 
 /**
  * Returns the thread's share of the processor, above 0 and up to 1: the time it ran, divided by the time it ran or
- * waited to run, from `/proc/thread-self/schedstat`. A wait for the quota of its cgroup counts as waiting. Returns 1 if
- * the kernel does not report the times (CONFIG_SCHED_INFO) or `/proc` is missing.
+ * waited to run, from `/proc/thread-self/schedstat`. A wait for the quota of the thread's cgroup counts as waiting.
+ * Returns 1 if the kernel does not report the times (CONFIG_SCHED_INFO) or `/proc` is missing.
  */
 export function processorShare(): number {
   try {

@@ -4,9 +4,9 @@ import { execveTexts, Running, type Spawn, type Spawned } from "./running.ts"
 import { pollAll } from "./service.ts"
 
 /**
- * Runs a program, without a shell, and waits until it has ended and it and all its descendants have closed both output
- * streams. Throws `SyscallError` if the program cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and `ETXTBSY` concern
- * its file.
+ * Runs a program without a shell. Waits until the program has ended, and until it and all its descendants have closed
+ * both output streams. Throws `SyscallError` if the program cannot be started; `ENOENT`, `EACCES`, `ENOEXEC` and
+ * `ETXTBSY` concern its file.
  */
 export function spawn(program: Spawn): Spawned {
   if (!engine.runProgram) return runHere(program)

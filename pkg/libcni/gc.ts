@@ -12,10 +12,10 @@ import { deriveRequest } from "./request.ts"
 export type ValidSet = readonly AttachmentId[] | (() => readonly AttachmentId[] | Promise<readonly AttachmentId[]>)
 
 /**
- * Removes the remains of attachments that are not `valid`. Runs DEL for each of them in the cache of this network, with
- * the plugins of its own ADD as in `delNetwork`. Then, from configuration version 1.1.0 on, runs GC for every plugin of
- * `network`. Continues after errors and throws all of them at the end. An empty list means that no attachment is valid;
- * "unknown" cannot be expressed. Does nothing if the network has `disableGC`.
+ * Removes the remains of attachments that are not `valid`. Runs DEL for each such attachment in the cache of this
+ * network, with the plugins of its own ADD, as in `delNetwork`. Then, from configuration version 1.1.0 on, runs GC for
+ * every plugin of `network`. Continues after errors and throws all of them at the end. An empty list means that no
+ * attachment is valid; there is no value for "unknown". Does nothing if the network has `disableGC`.
  *
  * No ADD, DEL or CHECK with this cache directory runs at the same time. Throws code 5 if the cache cannot be listed.
  */

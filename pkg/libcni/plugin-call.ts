@@ -18,9 +18,9 @@ interface PluginCall {
 }
 
 /**
- * Runs a plugin for an operation and returns its stdout. Writes its stderr to the runtime's after it ends, unless the
- * error quotes it. Throws the plugin's own error, code 0 if it died without printing one, or the error of
- * `requirePlugin`.
+ * Runs a plugin for an operation and returns its stdout. After the plugin has ended, writes its stderr to the
+ * runtime's, unless the error quotes it. Throws the plugin's own error, code 0 if the plugin died without printing one,
+ * or the error of `requirePlugin`.
  */
 export async function callPlugin(
   runtime: Runtime,

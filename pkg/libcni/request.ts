@@ -47,8 +47,8 @@ export function deriveRequest(network: Network, plugin: NetworkPlugin, given: De
 }
 
 /**
- * Returns a copy of `config` with these keys. Each replaces all spellings of the key, because readers that ignore case
- * could use another one. Throws code 7 for an empty key or a null value.
+ * Returns a copy of `config` with the keys of `entries`. Each key replaces all of its spellings, because readers that
+ * ignore case could use another spelling. Throws code 7 for an empty key or a null value.
  */
 export function inject(config: JsonObject, entries: readonly (readonly [string, JsonValue | undefined])[]): JsonObject {
   let injected = config

@@ -7,7 +7,7 @@ import { deriveRequest, enabledCapabilities } from "./request.ts"
 
 /**
  * Runs STATUS of each plugin in order, to find out whether it can serve an ADD. Throws the first refusal unchanged:
- * code 50 or 51. Below configuration version 1.1.0 STATUS does not exist, and no plugin runs.
+ * code 50 or 51. If the network's version is below 1.1.0, which has no STATUS, runs no plugin.
  */
 export async function statusNetwork(runtime: Runtime, network: Network): Promise<void> {
   requireRuntime(runtime)

@@ -87,8 +87,8 @@ function findInNetworks(
 }
 
 /**
- * Returns the operations that add an owner's addresses to a complete layout. The kernel refuses them if another owner
- * has one of the addresses. A dormant table is activated.
+ * Returns the operations that add an owner's addresses to a complete layout, and activate a dormant table. The kernel
+ * refuses them if another owner has one of the addresses.
  */
 export function planNew(layout: MasqueradeLayout, addresses: readonly Cidr[], comment: string): Operation[] {
   const places = Map.groupBy(placesFor(layout, addresses, comment), ({ set }) => set)

@@ -53,10 +53,10 @@ export class NftablesMasquerade extends NftablesBackend implements RuleBackend<M
   }
 
   /**
-   * Masquerades packets from the addresses to destinations outside their network, except multicast. It is one
-   * transaction: `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }`, and
-   * the same for networks, with the missing table, chain, sets and rules. If another owner in this network has an
-   * address, the address gets this owner. An owner in another network keeps it as well, because the networks may have
+   * Masquerades packets from the addresses to destinations outside their network, except multicast. Sends one
+   * transaction: `nft add element ip cni_masquerade containers { 10.1.0.2 comment "network/containerID/ifname" }`, the
+   * same for networks, and the missing table, chain, sets and rules. If another owner in this network has an address,
+   * the address gets this owner. An owner in another network keeps the address as well, because the networks may have
    * separate bridges. Throws `NetlinkError`.
    */
   add({ owner, addresses }: MasqueradeSpec, undo: Undo, onMissingRules = () => {}): void {

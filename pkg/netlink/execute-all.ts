@@ -39,7 +39,10 @@ export function throwFirst(refusals: readonly Refusal[], ...tolerated: ErrnoName
   for (const { error } of refusals) if (!tolerated.some((name) => isErrno(error, name))) throw error
 }
 
-/** Sends requests in one datagram. If an answer is lost, sends all again, although some may have been executed. */
+/**
+ * Sends requests in one datagram. If an answer is lost, sends each again; a change that was already made is not
+ * refused.
+ */
 function executeSome<R extends Request>(route: NetlinkSocket, batch: readonly R[]): Refusal<R>[] {
   try {
     return executeBatch(route, batch)

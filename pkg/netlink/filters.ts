@@ -30,7 +30,7 @@ export interface Filter {
   parent: number
   protocol: number
   priority: number
-  /** The filter's chain, if not 0. It sees only packets that another filter's action sends to the chain. */
+  /** The filter's chain, if not 0. Such a chain sees only packets that another filter's action sends to it. */
   chain?: number
   /** The options; undefined for a kind that is not in `filterKinds`. */
   options?: FilterOptions<"u32"> & FilterOptions<"bpf">

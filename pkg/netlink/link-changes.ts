@@ -113,7 +113,7 @@ export interface LinkChange {
   promiscuous?: boolean
   /** Receives all multicast frames, like `ip link set NAME allmulticast on`. */
   allMulticast?: boolean
-  /** The new value of all flags in `LINK_OPTIONS`. Flags that are not in it are cleared. */
+  /** The new value of all flags in `LINK_OPTIONS`. Flags that the value does not contain are cleared. */
   options?: number
   name?: string
   mac?: string | undefined
@@ -123,7 +123,7 @@ export interface LinkChange {
   txQueueLength?: number
   alias?: string
   netnsFd?: number
-  /** The index of the link in the namespace of `netnsFd`. Kernels before 5.12 ignore it and choose one. */
+  /** The index of the link in the namespace of `netnsFd`. Kernels before 5.12 ignore it and choose an index. */
   newIndex?: Ifindex
   /** The operational state. The kernel accepts only unknown to up, and only while the link has carrier. */
   operState?: typeof OperState.Up

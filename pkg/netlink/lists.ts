@@ -64,9 +64,10 @@ export class Lists {
   }
 
   /**
-   * Reads the list once, and again after a lost answer. The kernel may then still be sending the first list, and starts
-   * no other before its end. The first list of a socket is sent in datagrams of a page, in which a longer entry fails
-   * with `EMSGSIZE`. The next list is sent in datagrams as large as the buffer of recv(2).
+   * Reads the list once, and again after a lost answer. If the kernel is then still sending the first list, reads that
+   * one to its end first, because the kernel starts no other before. The first list of a socket is sent in datagrams of
+   * a page, in which a longer entry fails with `EMSGSIZE`. The next list is sent in datagrams as large as the buffer of
+   * recv(2).
    */
   #allOrAgain<T>(request: Request, pick: (message: Message) => T | undefined): T[] | undefined {
     try {

@@ -175,8 +175,8 @@ export function getElement(
 const CATCH_ALL = 2
 
 /**
- * Returns the catch-all element of a set (since Linux 5.13), which `nft list set` prints as `*`. The kernel never
- * returns it for a key. Returns `undefined` if the set has no catch-all element. Throws `NetlinkError`.
+ * Returns the catch-all element of a set (since Linux 5.13), which `nft list set` prints as `*`. The kernel returns it
+ * only in a list, never for a key. Returns `undefined` if the set has no catch-all element. Throws `NetlinkError`.
  */
 export function findCatchAll(socket: Pick<Netfilter, "dump">, set: NamedSet): Element | undefined {
   let found: Element | undefined

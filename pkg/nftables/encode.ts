@@ -217,9 +217,9 @@ function encodeSet(set: NamedSet, id: number): Uint8Array {
 }
 
 /**
- * Encodes the elements of an operation in as few messages as possible. Their number depends on the comments: an element
- * with a long comment takes ten times the bytes of an element without one. `idOf` is given only for new elements.
- * Throws `RangeError` for an element that cannot be encoded.
+ * Encodes the elements of an operation in as few messages as possible. A message has room for fewer elements with long
+ * comments, which take ten times the bytes of elements without one. `idOf` is given only for new elements. Throws
+ * `RangeError` for an element that cannot be encoded.
  */
 function encodeElements(
   { set, elements }: { set: NamedSet; elements: readonly Element[] },

@@ -22,7 +22,7 @@ interface Planned {
 
 /**
  * Queues of whole sets, for a change of many owners' elements. Each set is decoded at most once, and only if an element
- * is missing, however many elements are claimed. Later claims count earlier claimed elements as existing.
+ * is missing, however many elements are claimed. A claimed element counts as existing in later claims.
  */
 export class PlannedQueues {
   readonly #socket: Pick<Netfilter, "dump">
@@ -54,8 +54,8 @@ export class PlannedQueues {
   }
 
   /**
-   * Reports whether the element exists and no other element has its key, which is true for nearly all. Returns false
-   * once the set has been read to plan changes.
+   * Reports whether the element exists and no other element has its key, which is true for nearly all elements. Returns
+   * false once the set has been read to plan changes.
    */
   #isAlone(set: SharedSet, element: Element): boolean {
     if (this.#sets.has(set)) return false

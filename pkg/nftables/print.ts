@@ -60,7 +60,7 @@ function commentOf({ comment }: { comment?: string | undefined }): string[] {
   return comment === undefined ? [] : [`comment "${comment}"`]
 }
 
-/** The names of priorities by hook. In tables of family bridge the same names mean other numbers. */
+/** The names of priorities by hook. In tables of family bridge these names mean other numbers and are not printed. */
 const priorityNames: Readonly<Record<string, string>> = {
   "prerouting -100": "dstnat",
   "postrouting 100": "srcnat",

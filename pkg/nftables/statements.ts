@@ -153,7 +153,7 @@ function compare(op: Comparison, value: Uint8Array): Expression {
   return { name: "cmp", data: { sreg: NFT_REG_1, op: NFT_CMP[op], data: { value } } }
 }
 
-/** Returns the expression that masks a register. Like `nft`, it has the operation for a key, not for a comparison. */
+/** Returns the expression that masks a register. Like `nft`, give `operation` for a key, but not for a comparison. */
 function maskWith(
   mask: Uint8Array,
   register = NFT_REG_1,

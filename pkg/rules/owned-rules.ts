@@ -181,10 +181,10 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
   }
 
   /**
-   * Restores missing rules of many attachments, in nf_tables with one transaction. Rules in another place than ADD
+   * Restores missing rules of many attachments, in nf_tables with one transaction. Rules in another backend than ADD
    * would use now, as `check` finds them, count as existing. Passes failures to `refuse`. With `toIptables`, moves the
-   * rules of these attachments instead. With `flushFlows`, flushes the conntrack flows of attachments that began while
-   * the rules were missing, because the kernel treats later packets of a flow like the first one.
+   * rules of these attachments to iptables instead. With `flushFlows`, flushes the conntrack flows of attachments that
+   * began while the rules were missing, because the kernel treats later packets of a flow like the first one.
    */
   restore(
     wanted: readonly RestorableRules<Spec>[],

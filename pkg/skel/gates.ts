@@ -29,7 +29,7 @@ function mismatch(msg: string, configVersion: string, supported: readonly string
   })
 }
 
-/** Matches the path of a process's namespace. The process may have ended, and another one may have its ID. */
+/** Matches the path of a process's namespace, which leads to another namespace if a new process gets the ID. */
 const ofProcess = /\/proc\/\d+\/(task\/\d+\/)?ns\/net$/
 
 /**
@@ -49,9 +49,9 @@ export function containerNamespace(verb: Verb, found: NamespaceFile, override = 
 }
 
 /**
- * Reports whether a GC has a list of valid attachments. Without one, logs a line, and GC must remove nothing. This is
- * not an error, because upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go writes it,
- * means that no attachment is valid.
+ * Reports whether a GC has a list of valid attachments. If not, logs a line, and the GC must remove nothing. A missing
+ * list is not an error, because upstream's `cnitool gc` calls plugins in this way. An empty list, or `null` as Go
+ * writes it, means that no attachment is valid.
  */
 export function knowsAttachments({ name, attachments }: NetworkConfig, log: (line: string) => void): boolean {
   if (attachments !== undefined) return true

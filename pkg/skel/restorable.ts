@@ -4,8 +4,8 @@ import type { Call, Plugin } from "./plugin.ts"
 /** A plugin with objects on the host that other programs may remove while the plugin's containers run. */
 export interface RestorablePlugin<C> extends Plugin<C> {
   /**
-   * Restores the lost host objects of these attachments, such as flushed rules. Restores all objects of one mechanism
-   * in one transaction. Existing objects stay, and so do objects that another owner has now.
+   * Restores lost host objects of the attachments, such as flushed rules, in one transaction for each mechanism.
+   * Existing objects stay, even if they now have another owner.
    */
   restore?(restoring: Restoring<C>): void
   /**
@@ -13,11 +13,11 @@ export interface RestorablePlugin<C> extends Plugin<C> {
    * function, `config` reads the whole configuration for each attachment with runtime values. Throws `CniError`.
    */
   withRuntimeConfig?(config: C, runtimeConfig: JsonObject): C
-  /** Restores missing parts in a container. Returns a description, undefined if none is missing. Throws `CniError`. */
+  /** Restores objects missing in a container. Returns their description, undefined if none. Throws `CniError`. */
   restoreInside?(call: InsideCall, config: C, isDry: boolean): string | undefined
 }
 
-/** A call of `restoreInside`, which is like that of CHECK. `answer` does not write its value. */
+/** A call of `restoreInside`, which is like a call of CHECK. Its `answer` writes nothing. */
 export type InsideCall = Omit<Call, "delegate">
 
 /** The attachments whose objects may be restored. */

@@ -36,7 +36,7 @@ export interface RestoreRequest {
   readonly flows?: boolean
   /** Whether to also restore objects inside containers. */
   readonly containers?: boolean
-  /** Whether to move these rules to iptables instead, before a return to the Go suite, which finds only such rules. */
+  /** Whether to only move rules to iptables, before a return to the Go suite, which does not find others. */
   readonly toIptables?: boolean
   /** The configurations as CHECK gets them, without `prevResult` and `runtimeConfig`; each is listed once. */
   readonly configs: readonly JsonObject[]

@@ -105,7 +105,9 @@ export class Decoder {
     return value.map((element, at) => read(element, () => `${this.path(key)}[${at}]`))
   }
 
-  /** Returns a text by `read`, which returns `undefined` for an invalid one. An empty text counts as absent. */
+  /**
+   * Returns a key's text, converted by `read`, which returns `undefined` if the text is invalid. "" counts as absent.
+   */
   text(key: string, read: (text: string) => string | undefined, expected: string): string | undefined {
     const text = this.string(key)
     if (text === undefined || text === "") return undefined

@@ -82,7 +82,10 @@ function lookInto(value: JsonValue, level: number): "too deep" | "lost digits" |
   return found
 }
 
-/** Reports whether a double may have lost digits: an integer beyond the safe ones. All decoders round fractions. */
+/**
+ * Reports whether a double may have lost an integer's digits. Lost digits of fractions do not matter: all decoders
+ * round.
+ */
 function isBeyondDigits(value: number): boolean {
   return !Number.isSafeInteger(value) && !(Number.isFinite(value) && !Number.isInteger(value))
 }

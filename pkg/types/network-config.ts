@@ -79,7 +79,7 @@ function decodeIpam(from: Decoder): IpamConfig | undefined {
   return type === undefined ? ipam : { type, ...ipam }
 }
 
-/** Decodes the previous result. Skips an unknown version, which `pkg/skel` refuses with code 1. */
+/** Decodes the previous result. Returns undefined for an unknown version, which `pkg/skel` refuses with code 1. */
 function decodePrevResult(from: Decoder, cniVersion: string): Result | undefined {
   const object = from.object("prevResult")
   if (!object || !layoutOf(cniVersion)) return undefined

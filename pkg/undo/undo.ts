@@ -111,7 +111,7 @@ export class Failures {
     return this.#errors.length > 0
   }
 
-  /** Whether one of the errors is temporary, such as a lack of memory. The next call may succeed then. */
+  /** Whether one of the errors is temporary, such as a lack of memory. If so, the next call may succeed. */
   get mayPass(): boolean {
     return this.#errors.some((error) => hasCause(error, isShortage))
   }
