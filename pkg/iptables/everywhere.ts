@@ -42,9 +42,9 @@ export function findEverywhere(socket: NetlinkSocket | undefined, table: TableNa
 }
 
 /**
- * Removes the rules and chains that `plan` selects from the results of a search, in nf_tables and in legacy tables. In
- * nf_tables it is one transaction, on exactly the rules that `plan` has received. Continues after a failure, and then
- * throws `CniError`.
+ * Removes the rules and chains that `plan` selects from the results of a search, in nf_tables and in legacy tables. The
+ * removal from nf_tables is one transaction, on exactly the rules that `plan` has received. Continues after a failure,
+ * and then throws `CniError`.
  *
  * @example
  * removeEverywhere({ socket, table: "nat" }, { chains: [name], parents: ["POSTROUTING"] }, (found) => planRemoval(found, owner))

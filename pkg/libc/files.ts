@@ -44,8 +44,8 @@ export function readTextAtOnce(path: string, limit: number): string | undefined 
 }
 
 /**
- * Reads a descriptor to its end. If there are more than `limit` bytes, reads and returns `limit` + 1 bytes. A file of a
- * known size ends there; the kernel's own files have size 0.
+ * Reads a descriptor to its end. If `size` is not 0, does not search for the end after `size` bytes; the kernel's own
+ * files have size 0. If there are more than `limit` bytes, reads and returns `limit` + 1 bytes.
  */
 export function readToEnd(fd: Fd, limit: number, object: CallObject = { fd }, size = 0): Uint8Array {
   let buffer = new Uint8Array(4096)

@@ -99,9 +99,9 @@ function rowsOf(fields: AttributeFields): Rows {
 }
 
 /**
- * Adds the property `unknown` to a value. It is parsed at the first read: a link has dozens of unknown attributes, and
- * few are ever read. The getter does not refer to the value, because an engine that counts references would never free
- * the cycle.
+ * Adds the property `unknown` to a value. The property is parsed at the first read: a link has dozens of unknown
+ * attributes, and few are ever read. The getter does not refer to the value, because an engine that counts references
+ * would never free the cycle.
  */
 function keepUnknown(value: object, found: Uint8Array, known: Rows["byType"]): void {
   let unknown: UnknownAttribute[] | undefined

@@ -39,9 +39,9 @@ const nsidPayload = payloadOf(struct({ family: u32 }), attrs({ nsid: [1, i32], f
 
 /**
  * Returns the nsid that the socket's namespace has for another namespace, like `ip netns list-id`. `fd` is a descriptor
- * of the other namespace. The `linkNetnsId` of a link is the nsid of its peer's namespace. If there is no nsid, returns
- * undefined; then no link of the socket's namespace has a peer in the other one. Throws `EINVAL` for a descriptor of
- * anything else.
+ * of the other namespace. The `linkNetnsId` of a link is the nsid of its peer's namespace. Returns undefined if there
+ * is no nsid, which means that no link of the socket's namespace has a peer in the other one. Throws `EINVAL` if `fd`
+ * is not a namespace.
  */
 export function findNsid(route: NetlinkSocket, fd: number): number | undefined {
   const request = { type: RTM_GETNSID, what: `find the nsid of namespace descriptor ${fd}` }

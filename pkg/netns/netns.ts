@@ -25,8 +25,8 @@ export type Sync<T> = T extends PromiseLike<unknown> ? never : T
 
 /**
  * The file of a namespace, whose path is opened only once. It can be compared with the thread's own namespace, entered,
- * and passed to the kernel. The path itself may later refer to another namespace: a container ends, and its process ID
- * is reused.
+ * and passed to the kernel. The path itself may later refer to another namespace, if the container ends and its process
+ * ID is reused.
  */
 export class NamespaceFile implements Disposable {
   /** The path as the caller has written it. */

@@ -35,8 +35,8 @@ export interface RuleBackend<Spec, Hints = unknown, Made = void> {
   gc(network: string, valid: readonly Owner[]): void
   /**
    * Restores missing rules of many attachments in one transaction, or only reads in a dry run. Returns the outcome for
-   * each. Existing rules stay. Objects that have another owner now also stay. Without this function each attachment is
-   * checked and added.
+   * each attachment. Existing rules stay, and so do objects that have another owner now. Without this function, `check`
+   * and `add` are called for each attachment.
    */
   restore?(specs: readonly Spec[], isDry: boolean): Restored[]
 }

@@ -48,7 +48,7 @@ export function restoreByIptables<Spec>(
 
 /**
  * The common part of `RuleBackend` for features with rules in one table of iptables. `add` runs one `iptables-restore`
- * per family. It registers the reverse with `undo` before the first one, because the second may fail.
+ * per family. It registers the reverse with `undo` before the first run, because the second run may fail.
  */
 export abstract class IptablesBackend<Spec> {
   /** A socket to nf_tables, where iptables keeps its rules today. Undefined on a kernel without nf_tables. */

@@ -66,7 +66,7 @@ export interface Plugin<C> {
   readonly name: string
   /** The supported versions of the specification; all if absent. */
   readonly versions?: readonly string[]
-  /** The keys that `config` reads; none if absent. Schemas, `cni lint` and manual pages are generated from it. */
+  /** The keys that `config` reads; none if absent. Schemas, `cni lint` and manual pages are generated from them. */
   readonly fields?: Fields | undefined
   /** Reads the configuration. Throws code 7, but on DEL and GC only for values that the cleanup needs. */
   config(network: NetworkConfig, call: ConfigCall): C

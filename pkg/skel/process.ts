@@ -37,7 +37,7 @@ export function runPlugin<C>(plugin: Plugin<C>, delegates: readonly Plugin<unkno
 
 /**
  * Writes the reply to stdout. Returns the reply's exit code, or 1 if the reply could not be written. Throws if the
- * engine lacks memory or stack for it; the host process then answers without the engine.
+ * engine lacks memory or stack for this; the host process then answers without the engine.
  */
 export function writeReply(reply: Reply): number {
   try {
