@@ -10,7 +10,7 @@ export const loads = {
 
 export type LoadKind = keyof typeof loads
 
-/** The other work on a node. Its processes end when it is disposed of, or with the thread that started them. */
+/** The other work on a node. Its processes end on disposal, or with the thread that started them. */
 export class Load implements AsyncDisposable {
   readonly #processes: readonly Bun.Subprocess[]
 
@@ -19,7 +19,7 @@ export class Load implements AsyncDisposable {
     this.#processes = Array.from({ length: count }, () => Bun.spawn([...command]))
   }
 
-  /** The number of running processes. It is smaller than the number started if one has failed. */
+  /** The number of running processes, which is smaller than the number of started ones if a process has failed. */
   get running(): number {
     return this.#processes.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null).length
   }

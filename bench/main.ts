@@ -3,9 +3,9 @@
  *
  *   npm run bench -- [--only REGEX] [--runs N] [--seconds N] [--peer DIR] [--json] [--write]
  *
- * A row takes at most `--runs` runs (300 by default) and `--seconds` seconds (5 by default), and up to four times as
- * many while a verdict is unsure. `--peer` adds the plugins of a directory, for example a newer release of the
- * reference plugins. `--write` writes docs/figures.md and rows.csv.
+ * A row takes at most `--runs` runs (300 by default) and `--seconds` seconds (5 by default); if a verdict is unsure, up
+ * to four times as many. `--peer` adds the plugins of a directory, for example a newer release of the reference
+ * plugins. `--write` writes docs/figures.md and rows.csv.
  */
 import { parseArgs } from "node:util"
 import { pluginNames } from "../suite/plugins.ts"

@@ -9,22 +9,24 @@ export interface StepSample extends Sample {
 
 /** A contender that is set up and ready to be timed. */
 export interface Contender extends AsyncDisposable {
-  /** Runs one round. Returns the samples by the steps' names, without steps that this contender does not support. */
+  /** Runs one round. Returns the samples by the steps' names. Omits steps that this contender does not support. */
   round(): Promise<Readonly<Record<string, StepSample>>>
 }
 
-/** A scenario of the benchmark. Each of its steps is a row, with one line for each contender. */
+/** A scenario of the benchmark. Each step of a scenario is a row, with one line for each contender. */
 export interface Scenario {
   readonly name: string
   readonly steps: readonly string[]
   readonly contenders: Readonly<Record<string, () => Promise<Contender>>>
   /** The contender to which all ratios refer. */
   readonly baseline: string
-  /** A factor for the time limit, 1 by default. A 99th percentile of slow steps takes longer. */
+  /** A factor for the time limit, 1 by default. Slow steps need it to have enough runs for a 99th percentile. */
   readonly patience?: number
   /** The minimum number of rounds, 5 by default. */
   readonly atLeast?: number
-  /** The number of rounds before the first one that counts, 3 by default. They fill caches and create bridges. */
+  /**
+   * The number of rounds before the first one that counts, 3 by default. These rounds fill caches and create bridges.
+   */
   readonly warmUp?: number
   readonly load?: LoadKind
 }
@@ -66,7 +68,7 @@ export function goesOn(scenario: Scenario, limits: Limits, rounds: number, secon
   return rounds < limits.runs && seconds < limits.seconds * (scenario.patience ?? 1)
 }
 
-/** Returns the extended limits of a scenario with unsure verdicts; undefined if it has run long enough. */
+/** Returns the extended limits of a scenario with unsure verdicts; undefined if it has run four times as long. */
 export function extended(limits: Limits, { runs, seconds }: Limits): Limits | undefined {
   const longer = { runs: limits.runs + runs, seconds: limits.seconds + seconds }
   return longer.runs > LONGER * runs ? undefined : longer
@@ -74,7 +76,7 @@ export function extended(limits: Limits, { runs, seconds }: Limits): Limits | un
 
 /**
  * Runs a scenario. All contenders are set up and then take turns (A B B A …), so that other work of the machine affects
- * all of them equally. It continues beyond the limits while a verdict on the measurements `isUnsure`.
+ * all of them equally. The scenario continues beyond the limits if a verdict on the measurements `isUnsure`.
  */
 export async function measure(
   scenario: Scenario,

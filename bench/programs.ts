@@ -4,7 +4,7 @@ import { buildStation, compileProgram } from "../integration/lab/mod.ts"
 
 const directory = join(import.meta.dir, "../dist/bench")
 
-/** The benchmark's own programs. They are static C, for the fastest possible start. */
+/** The benchmark's own programs. They are in C and static, so that they start as fast as possible. */
 export const programs = {
   /** Makes only a chain's changes to the kernel, see floor.c. */
   floor: join(directory, "floor"),

@@ -14,7 +14,9 @@ export function numbersOf(measured: Measurement): string[] {
   return [String(measured.runs), ...times, (measured.peakKb / 1024).toFixed(1), faults, formatRatio(measured.ratio)]
 }
 
-/** Returns the cells of a verdict: name, value, interval, bound and outcome, then goal and outcome. */
+/**
+ * Returns the cells of a verdict: name, value, interval, required bound and its outcome, then the goal and its outcome.
+ */
 export function cellsOf(verdict: Verdict): string[] {
   const { what, value, interval, unit, atMost, must, goal } = verdict
   const amount = (number: number) => `${number}${unit === "x" ? "" : ` ${unit}`}`
@@ -26,14 +28,14 @@ export function cellsOf(verdict: Verdict): string[] {
   return [what, amount(rounded(value)), within, bound(must), outcome === "missed" ? "MISSED" : outcome, ...reached]
 }
 
-/** Pads cells to columns. The first column is aligned to the left. */
+/** Pads cells to columns. The first column is always aligned to the left. */
 function align(rows: readonly (readonly string[])[], pad: "padStart" | "padEnd"): string[] {
   const widths = rows[0]?.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0))) ?? []
   const cell = (text: string, at: number) => (at === 0 ? text.padEnd(widths[0] ?? 0) : text[pad](widths[at] ?? 0))
   return rows.map((row) => row.map(cell).join("  ").trimEnd())
 }
 
-/** Formats the measurements as a table with times in milliseconds, one block per row. The verdicts follow. */
+/** Formats the measurements as a table with times in milliseconds, one block per row, and the verdicts after it. */
 export function formatTables(measurements: readonly Measurement[], verdicts: readonly Verdict[]): string {
   const [head = "", ...lines] = align(
     [["ms", ...columns], ...measurements.map((measured) => [`  ${contenderOf(measured)}`, ...numbersOf(measured)])],
@@ -45,7 +47,7 @@ export function formatTables(measurements: readonly Measurement[], verdicts: rea
   return [head, ...blocks, "", ...judged].join("\n")
 }
 
-/** Formats a ratio; empty if no Go plugin does the same. */
+/** Formats a ratio; empty if the Go plugins do not support the step. */
 function formatRatio(ratio: number): string {
   return Number.isNaN(ratio) ? "" : ratio.toFixed(2)
 }

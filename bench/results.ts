@@ -46,8 +46,8 @@ ${table(["what", "measured", "95 %", "must", "", "goal", ""], verdicts.map(cells
 }
 
 /**
- * Formats all rows of a run as CSV. Times are in milliseconds. p99 is the maximum for fewer than 100 runs. CPU time and
- * page faults are medians, memory is the maximum of all runs. These three include the processes that a plugin starts.
+ * Formats all rows of a run as CSV. Times are in milliseconds. For fewer than 100 runs, p99 is the maximum. CPU time
+ * and page faults are medians, memory is the maximum of all runs; all three include the processes that a plugin starts.
  */
 export function formatRows(measurements: readonly Measurement[]): string {
   const head = ["row", "contender", "runs", "min", "median", "p99", "max", "CPU", "MB", "faults", "ratio"]

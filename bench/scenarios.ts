@@ -17,7 +17,10 @@ import { traffics } from "./rows/traffic.ts"
 import { versions } from "./rows/version.ts"
 import type { Suite } from "./suites.ts"
 
-/** The scenarios also measured with other work on the node. With a busy disk, a 99th percentile takes longer. */
+/**
+ * The scenarios that are also measured with other work on the node. With a busy disk, a 99th percentile takes longer,
+ * so `patience` is higher.
+ */
 const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[]; readonly patience: number }>> = {
   processes: {
     names: [

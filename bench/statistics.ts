@@ -2,14 +2,14 @@ export interface Summary {
   readonly runs: number
   readonly min: number
   readonly median: number
-  /** The time that 99 of 100 runs do not exceed. For fewer than 100 runs it is the maximum. */
+  /** The time that 99 of 100 runs do not exceed; for fewer than 100 runs, the maximum. */
   readonly p99: number
   readonly max: number
 }
 
 /**
  * The minimum number of runs for a verdict on a 99th percentile. The maximum of 300 runs exceeds the true percentile
- * with a probability of 95 % (1 - 0.99^300), that of 100 runs with 63 %.
+ * with a probability of 95 % (1 - 0.99^300), the maximum of 100 runs only with 63 %.
  */
 export const runsForP99 = 300
 
@@ -31,13 +31,15 @@ export interface Interval {
   readonly high: number
 }
 
-/** The minimum of rounds for a bootstrap. Of five, the lowest and highest enclose the median with 94 % probability. */
+/**
+ * The minimum number of rounds for a bootstrap. For five rounds, the range of all ratios is already a 94 % interval.
+ */
 const FEW = 6
 const DRAWS = 1000
 
 /**
- * Returns the 95 % interval of the ratio of two contenders' medians or percentiles. Times at the same index are from
- * the same round. It resamples the rounds a thousand times (bootstrap). For few rounds the interval is the range of all
+ * Returns the 95 % interval of the ratio of two contenders' medians or percentiles. Times at the same index must be
+ * from the same round. Resamples the rounds a thousand times (bootstrap); for few rounds, returns the range of all
  * ratios. Equal times give equal intervals. Throws if a list is empty.
  */
 export function intervalOf(times: readonly number[], others: readonly number[], by: Statistic): Interval {

@@ -12,8 +12,8 @@ export interface Suite {
 }
 
 /**
- * Returns the suites to compare. The plugins of others are copied, so that each file is written in one piece like ours:
- * the layout of a file in the page cache affects the start time.
+ * Returns the suites to compare. The plugins of other suites are copied, so that each file is written in one piece like
+ * ours, because the layout of a file in the page cache affects the start time.
  */
 export function prepareSuites(peer: string | undefined): Suite[] {
   const suites: Suite[] = [{ name: "ours", directory: join(import.meta.dir, "../dist/bin") }]
@@ -34,12 +34,14 @@ function copySuite(name: string, from: string, advice: string): string {
   return directory
 }
 
-/** Reports whether a suite has a plugin. Not every release of the reference plugins includes all. */
+/** Reports whether a suite has a plugin. Some releases of the reference plugins lack newer plugins. */
 export function hasPlugin(suite: Suite, plugin: string): boolean {
   return existsSync(join(suite.directory, plugin))
 }
 
-/** Returns our suite, and the others that have a plugin. Debian's Go plugins include no dummy, flannel or tap. */
+/**
+ * Returns our suite, and the others that have a plugin. For example, Debian's Go plugins lack dummy, flannel and tap.
+ */
 export function ableTo(suites: readonly Suite[], plugin: string): Suite[] {
   return suites.filter((suite) => suite.name === "ours" || hasPlugin(suite, plugin))
 }

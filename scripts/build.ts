@@ -15,10 +15,10 @@ const root = join(import.meta.dir, "..")
  * --no-compile-autoload-dotenv --no-compile-autoload-bunfig
  * --compile-exec-argv="--disallow-code-generation-from-strings=strict --no-addons --no-ffi-cc" cmd/agent.ts`.
  *
- * - no autoloading: no `.env` or `bunfig.toml` in the caller's working directory is read as root
+ * - no autoloading: the agent, which runs as root, reads no `.env` or `bunfig.toml` in the caller's working directory
  * - the last three flags: no code from strings, no addons, no C compiler inside
  *
- * Never strip the executable: the program is stored after Bun's sections. `runtime` is Bun for another machine.
+ * Never strip the executable, because the program is stored after Bun's sections. `runtime` is Bun for another machine.
  */
 export async function compileAgent(outfile: string, runtime?: string): Promise<void> {
   const scratch = mkdtempSync(join(dirname(outfile), ".build-"))
@@ -47,7 +47,7 @@ export async function compileAgent(outfile: string, runtime?: string): Promise<v
   }
 }
 
-/** Copies the executable of each plugin into a directory, each file atomically. Removes other files there. */
+/** Copies the executable of each plugin into a directory, each file atomically. Removes all other files there. */
 export function layPlugins(
   directory: string,
   executable: (name: string) => string,
@@ -61,7 +61,7 @@ export function layPlugins(
   for (const name of readdirSync(directory)) if (!names.includes(name)) rmSync(join(directory, name))
 }
 
-/** Builds the plugins, or some of them, into a directory as they are installed: one file each. */
+/** Builds the plugins, or only those in `names`, into a directory as they are installed: one file for each plugin. */
 export async function buildPlugins(
   directory: string,
   target?: Target,

@@ -8,7 +8,7 @@ export interface Export {
   readonly name: string
 }
 
-/** A program in an executable. After evaluation of the bundle, it is the function `globalThis.plugins[name]`. */
+/** A program in an executable. Evaluation of the bundle makes it the function `globalThis.plugins[name]`. */
 export interface Program {
   readonly name: string
   readonly run: Export
@@ -20,11 +20,13 @@ export interface Program {
 export interface Bundle {
   readonly name: string
   readonly script: string
-  /** Three lines: the script's name, the source files, and each line's source. `pkg/engine/native.ts` reads them. */
+  /**
+   * Three lines: the script's name, the source files, and the source of each script line, for `pkg/engine/native.ts`.
+   */
   readonly positions: string
 }
 
-/** The suffix of the generated entry's name. No source file has this suffix. */
+/** The suffix of the generated entry's name, which no source file has. */
 const generated = ".bundle.ts"
 
 export async function bundle(name: string, programs: readonly Program[]): Promise<Bundle> {
@@ -75,8 +77,9 @@ interface Piece {
 }
 
 /**
- * Encodes the source line of each line's first word. "" means one line after the previous, "5" five lines after, "2:7"
- * line 7 of file 2, and "x" no file of ours. A suffix "@20:-1" means: from column 20, counted from 0, one line before.
+ * Encodes the source line of the first word in each line of the script, relative to the previous one: "" is the next
+ * line, "5" five lines later, "2:7" line 7 of file 2, "x" no file of ours. A suffix "@20:-1" means: one line earlier
+ * from column 20 on, counted from 0.
  */
 export function encodePositions(name: string, script: string, map: SourceMap): string {
   const files = map.sources.map((file) => relative(root, resolve(file))) // the map's paths are relative to the working directory
@@ -103,7 +106,10 @@ export function encodePositions(name: string, script: string, map: SourceMap): s
   return [name, files.join(","), steps.join(",")].join("\n")
 }
 
-/** Removes the parts before a line's first word. The bundler extends the last part of the previous line up to there. */
+/**
+ * Removes the parts before a line's first word, because the bundler extends the previous line's last part up to that
+ * word.
+ */
 function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece[] {
   const before = pieces.filter((piece) => piece.column <= column).length
   return pieces.slice(Math.max(0, before - 1))
@@ -128,7 +134,9 @@ function piecesOfLines(mappings: string): Piece[][] {
 
 const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-/** Decodes base64 VLQ. A digit has six bits; the highest means continuation. The lowest bit of a number is its sign. */
+/**
+ * Decodes base64 VLQ. A digit has six bits, the highest of which marks continuation. A number's lowest bit is its sign.
+ */
 function decodeNumbers(segment: string): number[] {
   const numbers: number[] = []
   let value = 0

@@ -9,7 +9,7 @@ export const root = join(import.meta.dir, "..")
 export const hostDirectory = join(root, "host")
 export const cacheDirectory = join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "cni-plugins")
 
-/** Runs a program in the project's directory. Returns its stdout. Throws an error with its stderr. */
+/** Runs a program in the project's directory. Returns its stdout. If it fails, throws an error with its stderr. */
 export async function run(
   command: readonly string[],
   options: { env?: Readonly<Record<string, string>> } = {},
@@ -39,7 +39,7 @@ export function hashOf(...parts: (string | Uint8Array)[]): string {
 /** The cache directories that this process has requested, by key, so that concurrent builds compile the engine once. */
 const asked = new Map<string, Promise<string>>()
 
-/** Returns a directory of the cache. `make` fills it if it does not exist. */
+/** Returns a directory of the cache. If the directory does not exist, `make` fills it. */
 export function cached(key: string, make: (directory: string) => Promise<void>): Promise<string> {
   const known = asked.get(key) ?? makeCached(key, make)
   asked.set(key, known)

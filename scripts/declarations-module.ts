@@ -10,7 +10,7 @@ interface Node {
   readonly [key: string]: unknown
 }
 
-/** A declaration in a module: its text, from the comment on, and the positions of names of other declarations. */
+/** A declaration in a module: its text with the comment, and where this text names other declarations. */
 export interface Declaration {
   readonly module: string
   readonly name: string
@@ -19,7 +19,7 @@ export interface Declaration {
   readonly references: readonly { readonly at: number; readonly name: string }[]
 }
 
-/** What a name in a module refers to: a declaration, or a name in another module; "*" stands for all names. */
+/** What a name in a module refers to: a declaration, or a name in another module, where "*" stands for all names. */
 export interface Source {
   readonly module: string
   readonly name: string
@@ -76,7 +76,7 @@ export function readModule(file: string, text: string): Module {
   return { declarations, imports, exports, stars }
 }
 
-/** Returns the names in a declaration that may refer to others: types, the extended class, `typeof`; also its own. */
+/** Returns the names in a declaration that may refer to other declarations, and also the declaration's own name. */
 function referencesIn(declaration: Node): { start: number; name: string }[] {
   const found: { start: number; name: string }[] = []
   const add = (node: unknown) => {

@@ -1,7 +1,7 @@
 /**
- * Collects the types of an npm package, one file per entry. It contains every declaration that the entry exports, and
- * those to which these refer, with their comments. The input is the declarations that tsc writes for each source. Later
- * entries import the exports of the first one, so that only one `CniError` exists.
+ * Collects the types of an npm package into one file per entry: every declaration that the entry exports, and those to
+ * which these refer, with their comments. The input is the declarations that tsc writes for each source. Later entries
+ * import the exports of the first entry, so that only one `CniError` exists.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,6 +1,6 @@
 /**
- * Creates two containers, a bridge and an internet in their own namespaces. Shows how the plugins work, and that
- * nothing is left afterward. Changes nothing on this machine. Needs root and a build (`npm run build`).
+ * Creates two containers, a bridge and an internet in their own namespaces. Shows how the plugins work, and that they
+ * leave nothing behind. Changes nothing on this machine. Needs root and a build (`npm run build`).
  *
  *   npm run demo
  */

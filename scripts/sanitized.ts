@@ -13,13 +13,13 @@ export const sanitizedPlugins = join(directory, "bin")
 /** The directories that programs with sanitizers need if they run in another root. */
 export const neededDirectories: readonly string[] = ["/usr", "/lib", "/lib64", directory, join(root, "host")]
 
-/** Returns the flavor of executables with sanitizers. `readReports` finds their reports. */
+/** Returns the flavor of executables with sanitizers, whose reports `readReports` finds. */
 export function sanitizedFlavour(): Flavour {
   mkdirSync(reports, { recursive: true })
   return sanitized(join(reports, "report"))
 }
 
-/** Removes earlier reports. Builds the plugins with sanitizers, and the tool beside their directory. */
+/** Removes earlier reports. Builds the plugins with sanitizers in a directory, and the tool beside that directory. */
 export async function buildSanitized(): Promise<void> {
   rmSync(directory, { recursive: true, force: true })
   await buildEach(sanitizedPlugins, sanitizedFlavour(), "bytecode")

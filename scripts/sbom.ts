@@ -1,7 +1,7 @@
 /**
  * Creates the bill of materials of a release (CycloneDX 1.6): the parts of an executable, with versions, hashes,
- * licenses and origins, and the tools that built it. `npm run archives` writes it beside each archive. Scanners such as
- * `grype` or `trivy sbom` read it.
+ * licenses and origins, and the tools that built it. `npm run archives` writes the bill beside each archive. Scanners
+ * such as `grype` or `trivy sbom` read it.
  */
 import { readFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -22,7 +22,7 @@ export interface Archive {
 /** The Debian packages of the compilers, by target. */
 const compilers: Readonly<Record<Target["name"], string>> = { amd64: "gcc", arm64: "gcc-aarch64-linux-gnu" }
 
-/** Returns the bill as JSON text. The same archive and machine give the same text. */
+/** Returns the bill as JSON text, always the same text for the same archive on the same machine. */
 export async function makeBill(target: Target, archive: Archive): Promise<string> {
   const product = describe(Enums.ComponentType.Application, "cni-plugins", {
     version: archive.version,

@@ -1,6 +1,6 @@
 /**
- * Downloads for a build: the engine's source and the C library for arm64. They come from package registries, or from
- * the directory in `CNI_VENDOR`, which `npm run vendor` fills. Both are checked against pinned hashes.
+ * Downloads the engine's source and the C library for arm64 for a build. They come from package registries, or from the
+ * directory in `CNI_VENDOR`, which `npm run vendor` fills. Both are checked against pinned hashes.
  */
 import { createHash } from "node:crypto"
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -41,7 +41,9 @@ function readPin(file: string, form: RegExp): RegExpExecArray {
   return found
 }
 
-/** Returns a pinned file's path in `CNI_VENDOR`; undefined without the variable. Throws like `requireVendored`. */
+/**
+ * Returns a pinned file's path in `CNI_VENDOR`; undefined if the variable is not set. Throws like `requireVendored`.
+ */
 export function findVendored(pinned: Pinned): string | undefined {
   return process.env.CNI_VENDOR ? requireVendored(process.env.CNI_VENDOR, pinned) : undefined
 }
@@ -62,8 +64,9 @@ export function requireVendored(directory: string, { vendored, sha256, pin }: Pi
 }
 
 /**
- * A program in place of the build program of a source package. Before pip returns such a package, it reads name and
- * version by running the package's build program with its newest dependencies. The replacement avoids running either.
+ * A program in place of the build program of a source package. Before pip returns such a package, it asks the package's
+ * build program for name and version, and installs the program's newest dependencies. With this program, it does
+ * neither.
  */
 const standIn = `import os
 def prepare_metadata_for_build_wheel(directory, *_):
@@ -91,7 +94,7 @@ export async function fetchEngine(into: string): Promise<string> {
   return join(into, basename(vendored))
 }
 
-/** Fetches Debian's musl for arm64 into a directory, by apt's helper, which uses apt's proxy. Returns the path. */
+/** Fetches Debian's musl for arm64 into a directory, by apt's helper, because it uses apt's proxy. Returns the path. */
 export async function fetchMusl(into: string): Promise<string> {
   const { url, sha256 } = pinnedMusl()
   console.error(`Fetching musl for arm64: ${url}`)

@@ -1,4 +1,4 @@
-/** Reports whether a build would produce the existing files again. Every test command checks this first. */
+/** Reports whether a build would produce the existing files again, so that a test command can skip the build. */
 import { createHash } from "node:crypto"
 import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -20,7 +20,7 @@ const digestOf = (...parts: (string | Uint8Array)[]) => {
 
 /**
  * Returns the digest of every possible input of a build in a checkout: each file that git tracks or would track, the
- * compiler, Bun, and the settings. Returns undefined if git does not know the files.
+ * compiler, Bun, and the settings. Returns undefined if git cannot list the files.
  */
 export async function inputsOf(checkout: string, ...settings: string[]): Promise<string | undefined> {
   const list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -57,7 +57,7 @@ export function isUnchanged(directory: string, names: readonly string[], inputs:
   }
 }
 
-/** Records the inputs of a build's files. Without inputs, removes the record. */
+/** Records the inputs of a build's files. If `inputs` is undefined, removes the record. */
 export function noteBuild(directory: string, names: readonly string[], inputs: string | undefined): void {
   if (inputs === undefined) rmSync(stampOf(directory), { force: true })
   else writeFileSync(stampOf(directory), JSON.stringify({ inputs, outputs: outputsOf(directory, names) }))

@@ -25,13 +25,13 @@ import { root, run } from "./cache.ts"
 import { fetchEngine, fetchMusl, pinnedEngine, pinnedMusl, requireVendored } from "./sources.ts"
 import { checkArchive, packagesOf } from "./vendored.js"
 
-/** The Debian packages whose programs a build runs. Those in the second list are only for arm64. */
+/** The Debian packages whose programs a build runs. The second list is only for arm64. */
 const suppliers = [
   ["gcc", "gcc-12", "binutils", "musl-tools", "musl-dev", "patch", "tar", "dpkg"],
   ["gcc-aarch64-linux-gnu", "gcc-12-aarch64-linux-gnu", "binutils-aarch64-linux-gnu", "qemu-user"],
 ] as const
 
-/** Fills a directory atomically. Throws if the path exists and is not a vendored directory. */
+/** Fills a directory atomically. Throws if the directory has files but no `SHA256SUMS`. */
 export async function vendor(directory: string): Promise<void> {
   if (existsSync(directory) && readdirSync(directory).length > 0 && !existsSync(join(directory, "SHA256SUMS")))
     throw new Error(`Cannot vendor into "${directory}": it has other files, and no SHA256SUMS`)

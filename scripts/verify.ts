@@ -4,7 +4,9 @@ import { join } from "node:path"
 import { execa } from "execa"
 import { sectionsOf } from "./elf.ts"
 
-/** The sections to which the image's pointers refer. Address and content must be the same in both executables. */
+/**
+ * The sections to which the image's pointers refer, so that address and content must be the same in both executables.
+ */
 const sections = [".text", ".rodata", ".data", ".data.rel.ro", ".init_array"]
 
 /** Throws if code or constants of two executables differ. */
@@ -32,12 +34,12 @@ const addOf = (name: string, directory: string) => ({
   },
 })
 
-/** The plugins whose ADD must succeed in a build. ADD of the others fails, because the namespace does not exist. */
+/** The plugins whose ADD must succeed in a build. ADD of other plugins fails, because the namespace does not exist. */
 const needNoNamespace = ["host-local", "static"]
 
 /**
- * Throws if two executables answer differently under one of the names. Compared are VERSION, an ADD, and a malformed
- * configuration. `emulator` runs the executables on this machine, `scratch` is a directory to create.
+ * Throws if two executables answer differently under one of `names`. Compares VERSION, an ADD, and a malformed
+ * configuration. `emulator` runs the executables on this machine; `scratch` is a directory to create.
  */
 export async function requireSameAnswers(
   executables: readonly [string, string],

@@ -37,17 +37,17 @@ interface Shared {
   readonly scriptCompiler: string
   /** The linker flag that stores the suite's name in each of its executables. */
   readonly name: string
-  /** The parts that are made only once, by key: objects of the host, the program that makes images. */
+  /** The parts that are made only once, by key: objects of the host, and the program that makes images. */
   readonly made: Map<string, Promise<string>>
 }
 
-/** The size of a plugin's name in the note. Every name is shorter. */
+/** The size of a plugin's name in the note, which exceeds the longest name. */
 const noteSize = 16
 
-/** Quotes a text as a string in C. Our paths contain no character that assembly would have to escape. */
+/** Quotes a text as a string for C and assembly. Our paths contain no character that must be escaped. */
 const quoted = (text: string) => JSON.stringify(text)
 
-/** A directory in which executables are built. A `room` in it is for one of several executables. */
+/** A directory in which executables are built. Each of several executables has its own `room` in it. */
 export class Workshop {
   readonly #scratch: string
   readonly #shared: Shared
@@ -95,7 +95,7 @@ export class Workshop {
     return known
   }
 
-  /** Compiles files of the host, given by their paths in the project. Returns the objects. */
+  /** Compiles files of the host, which are given by their paths in the project. Returns the objects. */
   async host(...files: string[]): Promise<string[]> {
     return Promise.all(files.map((file) => this.once(file, () => this.#compile(file))))
   }
@@ -116,7 +116,7 @@ export class Workshop {
     return file
   }
 
-  /** Writes assembly that embeds files, with their addresses in section `tables`, as in host.h. Returns the path. */
+  /** Writes assembly that embeds files, and a table `tables` of their addresses, as in host.h. Returns the path. */
   blobs(tables: string, files: Readonly<Record<string, string>>): string {
     const section = (name: string) => `.section ${name},"${name === ".blobs" ? "a" : "aw"}",@progbits\n.balign 16`
     const lines = Object.entries(files).flatMap(([name, file]) => [
@@ -136,7 +136,7 @@ export class Workshop {
 
   /**
    * Writes assembly with a note, elf(5), that contains the plugin's name for `pkg/invoke`. The note has the same size
-   * in each executable, so that all addresses are equal. Returns the path.
+   * in each executable, so that the addresses in all of them are equal. Returns the path.
    */
   note(plugin = ""): string {
     const name = [`.ascii ${quoted(plugin)}`, `.zero ${noteSize - plugin.length}`]
@@ -155,7 +155,7 @@ export class Workshop {
     return this.at(`${name}.S`)
   }
 
-  /** Links an executable. Symbols are removed, unless sanitizers need them for reports. Returns the path. */
+  /** Links an executable. Removes symbols, unless sanitizers need them for reports. Returns the path. */
   async link(name: string, objects: readonly string[], flags: readonly string[]): Promise<string> {
     const { flavour, engine, name: suite } = this.#shared
     const least = this.isSanitized ? [] : ["-s", "-Wl,--gc-sections"]
@@ -169,8 +169,8 @@ export class Workshop {
   }
 
   /**
-   * Moves an executable to its destination atomically. The file is written again as a whole: a linker writes it in
-   * pieces, which the page cache stores in small folios, and each start then takes more page faults.
+   * Moves an executable to its destination atomically. Writes the file again as a whole, because a linker writes it in
+   * pieces, which the page cache stores in small folios, and each start would then take more page faults.
    */
   finish(linked: string, out: string): void {
     writeFileSync(this.at("whole"), readFileSync(linked), { mode: 0o755 })
@@ -180,8 +180,8 @@ export class Workshop {
 
 /**
  * Returns the linker flag with the suite's name, a digest of the executables' inputs. Executables with the same name
- * have the same sources, in each start mode and for each plugin; `pkg/invoke` relies on that. `script` is the bundle of
- * all programs of the suite.
+ * have the same sources, whatever their start mode and plugin, and `pkg/invoke` relies on that. `script` is the bundle
+ * of all programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {
   const sources = [...new Bun.Glob("*.[ch]").scanSync(hostDirectory)].sort().map((name) => join(hostDirectory, name))

@@ -14,7 +14,7 @@ interface Alone {
   readonly keys?: object
   readonly ifName?: string
   readonly needs?: Feature
-  /** Whether the container already has an interface of bridge. The plugin gets the result of bridge. */
+  /** Whether the container already has an interface of bridge, whose result the plugin gets. */
   readonly isChained?: true
 }
 
@@ -28,7 +28,7 @@ const plugins: readonly Alone[] = [
   { type: "vrf", keys: { vrfname: "red" }, needs: "vrf", isChained: true },
 ]
 
-/** Adds an interface with an address, as bridge does. Returns the result of bridge. */
+/** Adds an interface with an address, as bridge does. Returns what bridge would return. */
 async function addInterface(host: HostNamespace, pod: ContainerNamespace): Promise<object> {
   const pair = ["veth0", "up", "type", "veth", "peer", "name", "eth0", "netns", pod.name]
   await host.exec("ip", ["link", "add", ...pair])

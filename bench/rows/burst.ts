@@ -9,8 +9,8 @@ export const containers = 60
 export const atATime = [1, 4, 16] as const
 
 /**
- * Returns the duration of a burst, and the number of failed containers. The duration is scaled to all containers by the
- * rate of the successful ones. Throws if all containers failed.
+ * Returns the duration of a burst, and the number of failed containers. If some failed, the duration is scaled up to
+ * all containers by the rate of the successful ones. Throws if all containers failed.
  */
 export function ofSuccesses(whole: Sample, chains: readonly (readonly Outcome[])[]): StepSample {
   const failures = chains.flatMap((chain) => chain.at(-1)?.failure ?? [])

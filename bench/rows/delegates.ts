@@ -11,7 +11,9 @@ async function writeSubnetFile(host: HostNamespace): Promise<void> {
   await Bun.write(host.file(subnetFile), `${keys.join("\n")}\n`)
 }
 
-/** Returns bridge and sbr. sbr moves the interface's routes, and adds the default route through its gateway. */
+/**
+ * Returns bridge and sbr, which moves the interface's routes, and adds a default route through the interface's gateway.
+ */
 const withSbr: ChainOf = (dataDir) => [
   bridgeConfig(false, dataDir),
   { cniVersion: "1.0.0", name: "bench", type: "sbr" } as { type: string },

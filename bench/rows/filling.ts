@@ -1,7 +1,7 @@
 import type { HostNamespace } from "../../integration/lab/mod.ts"
 import type { Suite } from "../suites.ts"
 
-/** Adds a suite's rules for many simulated containers. An ADD must have created the tables and chains before. */
+/** Adds a suite's rules for many simulated containers. An ADD must have created the tables and chains before this. */
 export type Filling = (host: HostNamespace, suite: Suite) => Promise<void>
 
 const indexes = (count: number) => Array.from({ length: count }, (_, index) => index)
@@ -71,7 +71,7 @@ const iptablesAllowed = {
 
 export const fillFirewall = filling(allowed, iptablesAllowed)
 
-/** Adds the rules of containers with the policy "same-bridge". A first container with this policy must exist. */
+/** Adds the rules of containers with the policy "same-bridge". A real container with this policy must exist. */
 export const fillSameBridge = filling(
   (index) =>
     `${allowed(index)}add element inet cni_firewall same_bridge { "bench0" . "veth${index}" ${ownerOf(index)} }\n`,

@@ -54,7 +54,7 @@ async function startOneByOne(suite: Suite, taken: number): Promise<Contender> {
   }
 }
 
-/** Starts a contender that times the first ADD on a node and its DEL. Each round begins without a store. */
+/** Starts a contender that times the first ADD on a node, which has no store yet, and its DEL. */
 async function startFirst(suite: Suite): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, 0)
   return {
@@ -66,7 +66,7 @@ async function startFirst(suite: Suite): Promise<Contender> {
   }
 }
 
-/** Starts a contender that times an ADD after another program changed the store: the index must be rebuilt. */
+/** Starts a contender that times an ADD after another program changed the store, so that the index must be rebuilt. */
 async function startAnew(suite: Suite, taken: number): Promise<Contender> {
   const { job, store, station, kept } = await startPool(suite, taken)
   let rounds = 0

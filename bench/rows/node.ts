@@ -2,7 +2,7 @@ import { HostNamespace, type Job, pluginEnv, Station, TemporaryDirectory, total 
 import type { Contender } from "../measure.ts"
 import { pluginPath, type Suite } from "../suites.ts"
 
-/** Returns the plugins of a pod's network with their configurations. `pod` is 0 for the measured pod. */
+/** Returns the plugins of a pod's network with their configurations. The measured pod has the number 0. */
 export type ChainOf = (dataDir: string, pod: number) => { type: string }[]
 
 export interface Pod {
@@ -41,13 +41,13 @@ export class Node implements AsyncDisposable {
     return new Node(host, directory.path, stack.move(), { suite, chainOf })
   }
 
-  /** Returns the calls that attach a pod: each plugin gets the result of the previous one. */
+  /** Returns the calls that attach a pod. Each plugin gets the result of the previous plugin. */
   adds(pod: Pod): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index)
     return chain.map((plugin, at) => ({ ...this.#call("ADD", plugin, pod), takesResult: at > 0 }))
   }
 
-  /** Returns the calls that detach a pod, in reverse order. Each plugin gets the result of the whole ADD. */
+  /** Returns the calls that detach a pod, in reverse order. Each plugin gets `result`, that of the whole ADD. */
   dels(pod: Pod, result: string): Job[] {
     const chain = this.#chainOf(this.dataDir, pod.index).toReversed()
     const prevResult: unknown = JSON.parse(result)

@@ -13,7 +13,7 @@ import type { Suite } from "../suites.ts"
 
 const FLUSHED = "reconcile after nft flush ruleset"
 
-/** The numbers of containers, and the commands that are timed: a usual full node, and a large one. */
+/** The numbers of containers, a usual full node and a large one, and the commands that are timed. */
 const nodes = [
   { containers: 110, steps: ["help", "ps"] },
   { containers: 250, steps: ["ps", "status", "trace", "graph", "doctor", "reconcile", FLUSHED] },
@@ -84,7 +84,7 @@ async function startTools(plugins: string, { containers, steps }: (typeof nodes)
 
 type Step = (typeof nodes)[number]["steps"][number]
 
-/** The number of attachments with only a record in the cache. Engines differ in the time to read and join them. */
+/** The number of attachments with only a record in the cache, which engines read and join at different speeds. */
 const RECORDS = 2_000
 const recordSteps = ["ps", "doctor", "graph"] as const
 
@@ -112,14 +112,14 @@ const recordOf = (index: number) => ({
   },
 })
 
-/** Bundles the tool's sources for Bun. Returns the command that runs them. */
+/** Bundles the tool's sources for Bun. Returns the command that runs the bundle. */
 async function bundleForBun(outdir: string): Promise<readonly string[]> {
   const main = join(import.meta.dir, "../../cmd/main.ts")
   await Bun.build({ entrypoints: [main], target: "bun", outdir, naming: "cni.js" })
   return [process.execPath, join(outdir, "cni.js")]
 }
 
-/** Starts a contender that times commands beside thousands of records. `commandOf` returns an engine's command. */
+/** Starts a contender that times commands beside thousands of records. `commandOf` returns the command to time. */
 async function startRecords(commandOf: (directory: string) => Promise<readonly string[]>): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())
@@ -150,7 +150,7 @@ async function startRecords(commandOf: (directory: string) => Promise<readonly s
   }
 }
 
-/** Returns the scenarios of commands on a full node, and of the native host beside Bun. No other suite has these. */
+/** Returns the scenarios of our tool: commands on a full node, and the native host compared with Bun. */
 export function tools(suites: readonly Suite[]): Scenario[] {
   const ours = suites.find(({ name }) => name === "ours")
   if (!ours) return []

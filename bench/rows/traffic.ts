@@ -36,7 +36,7 @@ interface Traffic {
   readonly what: "connections" | "trips" | "megabytes"
   readonly count: number
   readonly from: "outside" | "pod"
-  /** The destination. "port" is the host's port that is published for the pod. */
+  /** The destination. "port" is a port of the host that is published for the pod. */
   readonly to: "port" | "outside" | "neighbour"
 }
 
@@ -45,7 +45,7 @@ const numbers = new Intl.NumberFormat("en")
 
 const titleOf = ({ what, count }: Traffic) => `${numbers.format(count)} ${titles[what]}`
 
-/** Starts a suite's host with two pods, many simulated ones and a machine outside. A step is one kind of traffic. */
+/** Starts a suite's host with two pods, many simulated ones and a machine outside. Each step is one kind of traffic. */
 async function startPath(suite: Suite, hasFirewall: boolean, fill: Filling, steps: Steps): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const node = stack.use(await Node.open(suite, chainOf(hasFirewall)))
@@ -109,7 +109,7 @@ const everyPath = named("pod to pod, ", bothDirections("pod", "neighbour"))
   .concat(named("pod to outside, ", bothDirections("pod", "outside")))
   .concat(named("published port, ", [toPort, ...bothDirections("outside", "port")]))
 
-/** The paths of packets: without firewall, and with firewall beside many accepted containers. */
+/** The kinds of paths that packets take: without firewall, and with firewall beside many accepted containers. */
 const paths = [
   { name: "data path,", hasFirewall: false, fill: fillPortmap(20) },
   { name: "data path, firewall beside 20 containers,", hasFirewall: true, fill: fillFirewall(20) },

@@ -4,7 +4,7 @@ import type { Contender, Scenario } from "../measure.ts"
 import { programs } from "../programs.ts"
 import { contendersOf, hasPlugin, pluginPath, type Suite } from "../suites.ts"
 
-/** Starts a contender that times `bin` with CNI_COMMAND=VERSION: the process starts, prints one line and ends. */
+/** Starts a contender that times `bin` with CNI_COMMAND=VERSION, which starts a process, prints one line and ends. */
 async function startVersion(bin: string, cold = false): Promise<Contender> {
   await using stack = new AsyncDisposableStack()
   const host = stack.use(await HostNamespace.create())

@@ -8,7 +8,10 @@
 import type { Call, JsonObject, Result } from "libcni/plugin"
 import { CniError, Code, definePlugin, Failures, runPlugin, Undo } from "libcni/plugin"
 
-/** Parses `delegates`, the configurations of other plugins. Throws code 7. DEL and GC omit malformed configurations. */
+/**
+ * Parses `delegates`, the configurations of other plugins. For DEL and GC, omits malformed ones; otherwise throws code
+ * 7.
+ */
 function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): JsonObject[] {
   const given = Array.isArray(raw.delegates) ? raw.delegates : []
   const isConfig = (value: unknown): value is JsonObject => typeof (value as JsonObject | null)?.type === "string"
@@ -17,7 +20,7 @@ function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): Js
   throw new CniError(Code.InvalidNetworkConfig, 'Cannot use "delegates": expected a list of configurations with a type')
 }
 
-/** Returns the call of one plugin: its name, its configuration, and the interface that it creates. */
+/** Returns the call of one plugin: its name, its configuration, and the name of the interface that it creates. */
 function delegation(call: Call, config: JsonObject, index: number): [type: string, stdin: Uint8Array, ifName: string] {
   const { cniVersion, name, attachments } = call.network
   const valid = attachments === undefined ? {} : { "cni.dev/valid-attachments": attachmentsOf(attachments, index) }
@@ -26,7 +29,10 @@ function delegation(call: Call, config: JsonObject, index: number): [type: strin
   return [String(config.type), new TextEncoder().encode(JSON.stringify(request)), ifName]
 }
 
-/** Returns the valid interfaces of one delegate: those of containers whose own interface is valid. */
+/**
+ * Returns the valid attachments of one delegate, made from those of this plugin. The first delegate has the same
+ * interfaces, delegate `index` has `netINDEX`.
+ */
 function attachmentsOf(valid: readonly { containerID: string; ifname: string }[], index: number) {
   return valid.map(({ containerID, ifname }) => ({ containerID, ifname: index === 0 ? ifname : `net${index}` }))
 }
@@ -59,7 +65,7 @@ function del(call: Call, delegates: JsonObject[]): void {
   failures.throwIfAny()
 }
 
-/** Runs CHECK, STATUS or GC of each delegate. The first failure ends the call. */
+/** Runs CHECK, STATUS or GC of each delegate. If one fails, throws its error and skips the others. */
 const ask = (verb: "check" | "status" | "gc") => (call: Call, delegates: JsonObject[]) => {
   for (const [index, config] of delegates.entries()) call.delegate[verb](...delegation(call, config, index))
 }

@@ -44,14 +44,20 @@ interface Container {
   readonly ports: readonly PortMapping[]
   /** The address that the network assigned. */
   readonly address?: string
-  /** The process that creates the container. If it ended without removing this field, the container is incomplete. */
+  /**
+   * The process that creates the container. If this process has ended without removing the field, the container is
+   * incomplete.
+   */
   readonly maker?: number
 }
 
 const directoryOf = (name: string) => join(containers, name)
 const namespaceOf = (name: string) => join(directoryOf(name), "netns")
 
-/** Runs a program and waits for its end. The output goes to a file, because the program's children may keep it open. */
+/**
+ * Runs a program and waits for its end. The output goes to a file, because a pipe could stay open in the program's
+ * children.
+ */
 async function run(program: string, ...args: string[]): Promise<void> {
   const log = join(containers, ".log")
   const child = spawn(program, args, { stdio: ["ignore", "ignore", openSync(log, "w")] })
@@ -101,7 +107,7 @@ async function detach({ network, ...container }: Container): Promise<void> {
   await delNetwork(runtime, loadNetwork(NETCONFPATH, network), attachmentOf(container))
 }
 
-/** Creates a container. The record is written first, so that the remains can be found if this process is killed. */
+/** Creates a container. Writes the record first, so that the remains can be found if this process is killed. */
 async function make(container: Container, rootfs: string, command: readonly string[]): Promise<void> {
   const { name } = container
   mkdirSync(containers, { recursive: true, mode: 0o700 })
@@ -120,7 +126,10 @@ async function make(container: Container, rootfs: string, command: readonly stri
   }
 }
 
-/** Restarts a container's process in its network. Creates the network again after a reboot or a firewall's damage. */
+/**
+ * Restarts a container's process in its network. If CHECK fails, as after a reboot or a flush of rules, attaches it
+ * again.
+ */
 async function restart(name: string): Promise<void> {
   const container = read(name)
   await crun("delete", "--force", name)

@@ -1,6 +1,6 @@
 /**
  * Runs a demo and disposes of its stack in any case. Returns the exit code, which is 1 without root or after a failure.
- * After SIGINT or SIGTERM the process ends with 130. `command` is the npm command that the user ran.
+ * SIGINT and SIGTERM end the process with exit code 130. `command` is the npm command that the user ran.
  */
 export async function runDemo(command: string, demo: (stack: AsyncDisposableStack) => Promise<void>): Promise<number> {
   if (process.getuid?.() !== 0) {

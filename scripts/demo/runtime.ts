@@ -14,7 +14,7 @@ export interface Result {
   readonly ips: readonly { readonly address: string }[]
 }
 
-/** The demo's container runtime. It runs the only plugin of the list, and keeps the result of ADD. */
+/** The demo's container runtime, which runs the only plugin of the list and keeps the result of ADD. */
 export class Runtime implements AsyncDisposable {
   readonly #station: Station
   readonly #results = new Map<ContainerNamespace, Result>()
@@ -35,7 +35,7 @@ export class Runtime implements AsyncDisposable {
     return (await this.#call(verb, container)).ms
   }
 
-  /** Runs the plugin once. Measures the time from the start of the process to its end. Throws if the plugin fails. */
+  /** Runs the plugin once, and measures the time from the process's start to its end. Throws if the plugin fails. */
   async #call(verb: "ADD" | "CHECK" | "DEL", container: ContainerNamespace): Promise<Outcome> {
     const { plugins, ...network } = await conflist.json()
     const [plugin] = plugins

@@ -12,7 +12,9 @@ export interface Sandbox {
   readonly b: ContainerNamespace
 }
 
-/** Creates the namespaces. The internet has no route to the containers, so only masqueraded packets get replies. */
+/**
+ * Creates the namespaces. The internet has no route to the containers, so that only masqueraded packets get replies.
+ */
 export async function makeSandbox(stack: AsyncDisposableStack): Promise<Sandbox> {
   const host = stack.use(await HostNamespace.create("demo"))
   const internet = await host.addContainer("internet")

@@ -1,4 +1,4 @@
-/** Collects the agent's files in the image: an executable, and glibc for Bun; the image has no other library. */
+/** Collects the agent's files in the image: an executable, and glibc for Bun, the only library in the image. */
 import { createHash } from "node:crypto"
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -8,7 +8,7 @@ import { cached, root, run, type Target } from "../engine.ts"
 import { textFile } from "./place.ts"
 import type { PlacedFile } from "./stage.ts"
 
-/** The sources of glibc's files: the compiler that has them, and the loader, whose path is in the executable. */
+/** The sources of glibc's files: the compiler to which they belong, and the loader, whose path is in the executable. */
 const glibc = {
   amd64: { compiler: "gcc", loader: "lib64/ld-linux-x86-64.so.2" },
   arm64: { compiler: "aarch64-linux-gnu-gcc", loader: "lib/ld-linux-aarch64.so.1" },

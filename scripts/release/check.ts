@@ -4,8 +4,9 @@
  *   npm run release:check                     prints the reasons why it is not one, or the release's text
  *   bun scripts/release/check.ts --tested ID  records that all tests of this commit passed; .ci/run runs it at its end
  *
- * Tests pass for a tree, whose hash git knows. The record is a ref of git, `refs/tested/TREE`, which points to the
- * commit. `git fetch REMOTE 'refs/tested/*:refs/tested/*'` copies it to other checkouts.
+ * Tests pass for the content of a commit, which git identifies by its tree's hash. The record is a ref of git,
+ * `refs/tested/TREE`, which points to the commit. `git fetch REMOTE 'refs/tested/*:refs/tested/*'` copies it to other
+ * checkouts.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -20,7 +21,7 @@ async function git(directory: string, ...args: string[]): Promise<string> {
 
 const findWithGit = (directory: string, ...args: string[]) => git(directory, ...args).catch(() => undefined)
 
-/** Returns the section of a version in a changelog, without its heading. It is the text of the release. */
+/** Returns the section of a version in a changelog, without its heading, as the text of the release. */
 export function findSection(changelog: string, version: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1)
   const found = sections.find((section) => section.startsWith(`[${version}]`))
@@ -55,7 +56,10 @@ export async function findObstacles(directory: string): Promise<string[]> {
   return obstacles
 }
 
-/** Records that a commit's tests passed. Throws if the checkout differs from it: those files were not tested. */
+/**
+ * Records that a commit's tests passed. Throws if the checkout differs from the commit, because other files were
+ * tested.
+ */
 export async function recordTested(directory: string, tested: string): Promise<void> {
   const { commit, isClean } = await findSource(directory)
   if (commit !== tested) throw new Error(`Cannot record the tests of ${tested}: the checkout is at ${commit}`)

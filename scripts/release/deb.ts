@@ -1,9 +1,9 @@
 /**
  * Creates the Debian package for a machine by Debian's dpkg-deb: `cni-plugins_X.Y.Z-1_amd64.deb`.
  *
- * It replaces Debian's `containernetworking-plugins`. The plugins are in /usr/lib/cni, which Debian's podman and
- * containerd search, and the units of the dhcp daemon keep their names. It asks no questions, and creates no links in
- * /opt/cni/bin.
+ * It replaces Debian's `containernetworking-plugins`. The plugins are in /usr/lib/cni, where Debian's podman and
+ * containerd search, and the units of the dhcp daemon keep their names. Installing it asks no questions, and creates no
+ * links in /opt/cni/bin.
  */
 import { createHash } from "node:crypto"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -38,8 +38,8 @@ export async function makeDeb(target: Target, files: readonly StagedFile[], maki
 }
 
 /**
- * Returns a file in Debian's form. Changelogs are compressed. The license file refers to Debian's copy, and contains
- * the licenses of the parts.
+ * Returns a file in Debian's form. Changelogs are compressed. The license file refers to Debian's copy of the license,
+ * and contains the licenses of the parts.
  */
 function asDebianHasIt(file: PlacedFile, files: readonly StagedFile[], changelog: string): PlacedFile[] {
   const at = (name: string) => `${layout.document}/${name}`
@@ -116,8 +116,8 @@ const otherUnits = ["cni-reconcile.service", "cni-gc.timer", "cni-metrics.timer"
 
 /**
  * Returns the commands that divert the old package's units during its removal. Debian 12's package of the reference
- * plugins has them in /lib/systemd/system, which is the same directory as our /usr/lib/systemd/system. dpkg removes
- * that package after it has installed our files, and would delete ours.
+ * plugins has them in /lib/systemd/system, which is the same directory as our /usr/lib/systemd/system. dpkg removes the
+ * old package after it has installed our files, and would otherwise delete ours.
  */
 const divert = (how: "--add" | "--remove") =>
   unitNames.map((name) => {
@@ -129,7 +129,10 @@ const withSystemd = (action: string, then: string) =>
   `if [ "$1" = ${action} ] && [ -z "\${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then\n${then}fi\n`
 const reload = "  systemctl --system daemon-reload || true\n"
 
-/** An upgrade restarts a running daemon, which keeps its leases on disk. A removal stops it. */
+/**
+ * The scripts that dpkg runs. An upgrade restarts a running daemon, whose leases are on disk. A removal stops the
+ * daemon.
+ */
 const maintainerScripts = {
   preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
   postinst:

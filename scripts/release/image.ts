@@ -1,8 +1,8 @@
 /**
  * Creates the container image from the release's files only, with all machines in one index: an OCI image layout in a
  * tar file, `cni-plugins-image-X.Y.Z.tar`. `skopeo copy oci-archive:FILE …`, `podman pull oci-archive:FILE` and `ctr
- * images import FILE` read it. It contains /opt/cni/bin with the plugins and the tool, the agent with its libraries,
- * and the licenses, but no shell.
+ * images import FILE` read it. The image contains /opt/cni/bin with the plugins and the tool, the agent with its
+ * libraries, and the licenses, but no shell.
  *
  * OCI image specification 1.1: image-layout.md, image-index.md, manifest.md, config.md, layer.md
  */
@@ -18,7 +18,9 @@ export type FilesOf = ReadonlyMap<Target, readonly StagedFile[]>
 
 export type AgentsOf = ReadonlyMap<Target, readonly PlacedFile[]>
 
-/** Creates the image in a directory, with files dated `age` seconds after 1970. Without `agents` it has no agent. */
+/**
+ * Creates the image in a directory, with files dated `age` seconds after 1970. If `agents` is missing, it has no agent.
+ */
 export async function makeImage(
   machines: FilesOf,
   { directory, age, version = about.version }: Making,

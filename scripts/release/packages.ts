@@ -57,11 +57,11 @@ export async function completeRelease(
   return [...made, provenanceName, sumsName]
 }
 
-/** Returns the source of a build. It has no commit if files or the commit changed during the build. */
+/** Returns the source of a build. It is not clean if files or the commit changed during the build. */
 function duringBuild(before: Source, after: Source): Source {
   const isClean = before.isClean && after.isClean && before.commit === after.commit
   return { commit: before.commit, isClean }
 }
 
-/** The name of the file with the sums of all other files of a release. The releaser signs this file. */
+/** The name of the file with the sums of all other files of a release, which the releaser signs. */
 export const sumsName = "SHA256SUMS"

@@ -7,7 +7,9 @@ import type { PlacedFile, StagedFile } from "./stage.ts"
 export const about = {
   name: "cni-plugins",
   version,
-  /** The version in packages, such as 1.0.0~rc.1: only with "~" do Debian and RPM sort it before its release. */
+  /**
+   * The version in packages, such as 1.0.0~rc.1. Only with "~" do Debian and RPM sort a candidate before its release.
+   */
   packageVersion: version.replace("-", "~"),
   licence: "Apache-2.0",
   maintainer: "The maintainers of cni-plugins <maintainers@cni-plugins.example>",
@@ -24,7 +26,7 @@ export const about = {
 /** The directories in a package, relative to the root and without a slash at the beginning. */
 export interface Layout {
   readonly plugin: string
-  /** The directory of units. systemd's presets are in the directory of that name with "-preset" appended. */
+  /** The directory of units. systemd's presets are in the directory with "-preset" at the end of that name. */
   readonly unit: string
   readonly document: string
   readonly zsh: string

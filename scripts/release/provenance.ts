@@ -1,8 +1,8 @@
 /**
  * Describes the build of a release: an in-toto statement with SLSA's predicate (https://slsa.dev/spec/v1.0/provenance),
  * and the sums of all files. It states only what a maintainer can know: `npm run dist` with these tools, on the
- * maintainer's machine, made these bytes from that commit. No build service confirms it. Another machine with the same
- * tools makes the same bytes.
+ * maintainer's machine, made these bytes from that commit. No build service confirms this, but another machine with the
+ * same tools makes the same bytes.
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -41,7 +41,9 @@ const toolPackages = [
   ...["tar", "dpkg", "rpm", "squashfs-tools"],
 ]
 
-/** Returns the statement about files of a directory as JSON. The same files, sources and tools give the same text. */
+/**
+ * Returns the statement about files of a directory as JSON, always the same text for the same files, sources and tools.
+ */
 export async function provenanceOf(
   directory: string,
   names: readonly string[],

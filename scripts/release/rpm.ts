@@ -1,6 +1,6 @@
 /**
- * Creates the RPM package for a machine by Debian's rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. The plugins are in
- * /usr/libexec/cni, as in Fedora's `containernetworking-plugins`, which this package replaces.
+ * Creates the RPM package for a machine by Debian's rpmbuild: `cni-plugins-X.Y.Z-1.x86_64.rpm`. It replaces Fedora's
+ * `containernetworking-plugins`, and has the plugins in the same directory, /usr/libexec/cni.
  */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -1,6 +1,6 @@
 /**
  * Signs a release: `npm run release:sign -- KEY`, after `npm run dist`. KEY is the releaser's SSH key, or its public
- * half if an agent or a token has the private one. Refuses a checkout that is no release, files that differ from their
+ * half if an agent or a token has the private half. Refuses a checkout that is no release, files that differ from their
  * sums, and files of another commit. Writes `SHA256SUMS.sig` and the release's text, `RELEASE.md`, into dist.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -11,7 +11,7 @@ import { sumsName } from "./packages.ts"
 import { about } from "./place.ts"
 import { findSource, provenanceName, sumsOf } from "./provenance.ts"
 
-/** The purpose of the signatures. A signature of the same key for another purpose is not valid for a release. */
+/** The purpose of the signatures. A signature by the same key for another purpose is not valid for a release. */
 export const namespace = "cni-plugins-release"
 
 /** Throws if the files of a directory do not match its sums, or were not built from this commit. */

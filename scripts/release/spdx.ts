@@ -20,7 +20,7 @@ interface Component {
   readonly licenses?: readonly { readonly license?: { readonly id?: string }; readonly expression?: string }[]
 }
 
-/** Returns the SPDX document as JSON text. The same bill gives the same text. */
+/** Returns the SPDX document as JSON text, always the same text for the same bill. */
 export function spdxOf(cyclonedx: string, archive: string): string {
   const { serialNumber, metadata, components }: Bill = JSON.parse(cyclonedx)
   const product = metadata.component

@@ -1,6 +1,6 @@
 /**
  * Collects the files of a release for one machine. Archive (`dist.ts`), .deb, .rpm, system extension and image are
- * created from the same list, each with its own directories.
+ * created from this list, each with its own directories.
  */
 import {
   chmodSync,
@@ -32,7 +32,7 @@ export interface StagedFile {
   readonly bytes: Uint8Array
 }
 
-/** A file in a package. `path` is relative to the root, without a slash at the beginning. */
+/** A file in a package. `path` is relative to the root and does not begin with a slash. */
 export interface PlacedFile {
   readonly path: string
   readonly mode: number
@@ -100,7 +100,7 @@ async function tool(target: Target): Promise<StagedFile> {
   }
 }
 
-/** Returns the manual pages of the plugins and the tool. The agent's are only in the image. */
+/** Returns the manual pages of the plugins and the tool. The agent's pages are only in the image. */
 function manual(): StagedFile[] {
   const pages = Object.entries(manualPages()).filter(([name]) => !name.startsWith("man1/cni-agent"))
   return pages.map(([name, page]) => text("manual", name, page))
@@ -122,7 +122,7 @@ function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
-/** Writes files below a directory, dated `age` seconds after 1970. Directories have mode 0755, independent of the umask. */
+/** Writes files below a directory, dated `age` seconds after 1970. Directories get mode 0755, whatever the umask is. */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])
   for (const { path, mode, bytes } of files) {

@@ -1,6 +1,6 @@
 /**
  * Creates the system extension for a machine by Debian's mksquashfs: `cni-plugins-X.Y.Z-x86-64.raw`. It is for hosts
- * whose /usr is read-only. Installed as /var/lib/extensions/cni-plugins.raw, it adds the plugins to /usr/lib/cni.
+ * whose /usr is read-only: installed as /var/lib/extensions/cni-plugins.raw, it adds the plugins to /usr/lib/cni.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
