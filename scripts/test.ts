@@ -6,8 +6,9 @@
  *   bun scripts/test.ts --MODE     one of the modes, such as --gate; npm has a command for each
  *
  * All steps run even if one fails, and each test file gets one line. The output of the tests is in dist/test.log;
- * failures are printed at the end. With `--retry` a file that fails runs once more, alone, after the others. A second
- * failure counts; a pass is reported as FLAKY with the first output. If more than ten files fail, none runs again.
+ * failures are printed at the end. With `--retry` a file that fails runs once more, alone, after the others. If it
+ * fails again, that counts; if it passes, it is reported as FLAKY with the first output. If more than ten files fail,
+ * none runs again.
  *
  * The last line is `N passed, N failed`. The exit code is 0 if nothing failed. Each of these counts as one failure: a
  * step that is not a test, a test file that crashes or hangs, and a statement of scripts/test/statements.txt that does
@@ -28,10 +29,13 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/** The time limits end only tests that hang. With ten other programs per processor, a test takes ten times as long. */
+/**
+ * The time limits, which end only tests that hang: with ten other programs per processor, a test takes ten times as
+ * long.
+ */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
-/** The number of test files that run at the same time. They spend two thirds of their time waiting. */
+/** The number of test files that run at the same time, each of which waits for two thirds of its time. */
 const lanes = 2 * availableParallelism() + 2
 
 /** The rooms whose `x.test.ts` files need neither root nor a network. */
@@ -41,7 +45,7 @@ function testFiles(rooms: readonly string[]): string[] {
   return [...new Bun.Glob(`{${rooms.join(",")}}/**/*.test.ts`).scanSync(root)].map((file) => `./${file}`).sort()
 }
 
-/** Runs the checks and the unit tests at the same time. The compiler and each `bun test` use about one CPU. */
+/** Runs the checks and the unit tests at the same time, because the compiler and each `bun test` use about one CPU. */
 async function gate(runner: Runner): Promise<void> {
   const slow = new Set(slowUnitFiles())
   const files = testFiles(unitRooms).filter((file) => !slow.has(file))
@@ -55,8 +59,8 @@ async function checks(runner: Runner): Promise<void> {
 }
 
 /**
- * Returns the unit test files that wait, start hundreds of programs, or start the compiler. `npm test` runs them beside
- * the integration tests; the gate does not run them.
+ * Returns the unit test files that wait, start hundreds of programs, or start the compiler. The gate does not run these
+ * files; `npm test` runs them beside the integration tests.
  */
 function slowUnitFiles(): string[] {
   return filesOf([
@@ -94,7 +98,9 @@ function isRoot(runner: Runner): boolean {
 /** Returns one group per file, so that each file has its own `bun test` and does not affect the others. */
 const alone = (files: readonly string[]) => files.map((file) => [file])
 
-/** The files that wait the longest. They begin first; otherwise they would end alone, with all other lanes idle. */
+/**
+ * The files that wait the longest. They begin first, because they would otherwise end alone, with all other lanes idle.
+ */
 const longestWaits = [
   "integration/dhcp/lease.test.ts",
   "integration/every-plugin/del.test.ts",
@@ -112,7 +118,10 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
   await runner.tests(alone(ordered), limits, lanes)
 }
 
-/** The tests with sanitizers: each plugin, each verb, both packet filters, failures, undo, a third of the tool's. */
+/**
+ * The tests to run with sanitizers: each plugin and verb, both packet filters, failures, undo, a third of the tool's
+ * tests.
+ */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
@@ -128,7 +137,9 @@ const watched = [
   "tuning/{add,undo}",
 ]
 
-/** The tests of these with `--sample`: each plugin, each verb, both packet filters, undo, one report of the tool. */
+/**
+ * Those of `watched` to run with `--sample`: each plugin and verb, both packet filters, undo, one report of the tool.
+ */
 const watchedSample = [
   "bridge/{add,masquerade,undo}",
   "cni/{gc,ps}",
@@ -162,8 +173,8 @@ async function sanitized(runner: Runner, words: readonly string[]): Promise<void
 }
 
 /**
- * Judges statements of scripts/test/statements.txt by the finished tests, and counts failures. `which` selects all
- * statements, or only those with a finished test.
+ * Judges statements of scripts/test/statements.txt by the finished tests, and counts failures. `which` says whether all
+ * statements count, or only those with a finished test.
  */
 async function judgeStatements(runner: Runner, which: "all" | "those tested"): Promise<Conformance> {
   const list = parseStatements(await Bun.file(join(root, "scripts/test/statements.txt")).text())
@@ -179,7 +190,7 @@ async function withNumbers(files: readonly string[]): Promise<string[]> {
   return files.filter((_, at) => mayHaveNumbers(sources[at] ?? ""))
 }
 
-/** Directories of tests that need real runtimes, a cross compiler or another build. They have their own commands. */
+/** Directories of tests that need real runtimes, a cross compiler or another build, and so have their own commands. */
 const roomsOfTheirOwn = [
   "interop",
   "npm",
@@ -198,7 +209,10 @@ function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
   return testFiles(["integration"]).filter((file) => roomOf(file) === room)
 }
 
-/** The tests that have a long form, which prints figures. Bun's globs do not allow a slash inside braces. */
+/**
+ * The tests that have a long form, which prints figures. Files are listed one by one where Bun's globs would need a
+ * slash inside braces.
+ */
 const withLongForm = [
   "integration/faults/*.test.ts",
   "integration/executable/memory.test.ts",
@@ -278,7 +292,9 @@ function longFiles(): string[] {
   ])
 }
 
-/** Runs the gate, slow unit tests and integration tests but the long ones. Shared cases run for half the plugins. */
+/**
+ * Runs the gate, slow unit tests and integration tests but the long ones. Cases for all plugins run for half of them.
+ */
 async function short(runner: Runner): Promise<void> {
   process.env.CNI_TEST_KINDS = "half"
   await gate(runner)
@@ -305,26 +321,28 @@ async function conformance(runner: Runner, words: readonly string[]): Promise<vo
   runner.summarize(summaryOf(judged))
 }
 
-/** Runs tests. `words` are the remaining arguments. */
+/** Runs the tests of a mode. `words` are the remaining arguments. */
 type Mode = (runner: Runner, words: readonly string[]) => Promise<void>
 
 const modes: Readonly<Record<string, Mode>> = {
-  /** `npm test`. Like all modes after the gate it needs root. */
+  /** `npm test`. This and all modes below except `gate` need root. */
   short,
   /** `npm run test:all`. */
   all: everything,
-  /** Format, lint, types and unit tests. It needs neither root nor a network. */
+  /** Format, lint, types and unit tests, which need neither root nor a network. */
   gate,
   /** The built plugins with podman and containerd, and compared with the Go plugins. */
   interop: (runner) => integration(runner, integrationFiles("interop")),
   /**
    * The npm package, installed from its archive: on Node 20, 22, 24 and Bun, with three compilers, and beside a runtime
-   * on Go's libcni. It needs root.
+   * that uses Go's libcni.
    */
   npm: (runner) => integration(runner, integrationFiles("npm")),
   /** The pictures that `cni graph` draws, in headless Chromium. */
   browser: (runner) => integration(runner, integrationFiles("browser")),
-  /** The agents with a real kube-apiserver. If this machine does not have it, it is built, which takes 12 minutes. */
+  /**
+   * The agents with a real kube-apiserver, which is built if this machine does not have it. The build takes 12 minutes.
+   */
   async kubernetes(runner) {
     const build = [process.execPath, "scripts/go-programs.ts", "kube-proxy", "kube-apiserver"]
     if (!(await runner.step("kube-proxy, kube-apiserver", build, 10_800_000))) return
@@ -332,18 +350,20 @@ const modes: Readonly<Record<string, Mode>> = {
   },
   /** The newest containerd, nerdctl, CRI-O and kubelet, built if this machine lacks them, which takes 45 minutes. */
   runtimes,
-  /** Packages of a sample of files. The programs of their distributions read, install and run them. */
+  /** Packages of a sample of files, which the programs of their distributions read, install and run. */
   release,
   /** The plugins for arm64, under QEMU. */
   arm64: (runner) => integration(runner, integrationFiles("arm64")),
   /** Archives that are built without a network, from a filled directory, and with a packager's own inputs. */
   offline: (runner) => integration(runner, integrationFiles("offline")),
   /**
-   * Integration tests of each plugin and verb with AddressSanitizer and UndefinedBehaviorSanitizer, and random calls.
-   * `--sample` selects a part of them.
+   * Integration tests of each plugin and verb with AddressSanitizer and UndefinedBehaviorSanitizer, and random calls;
+   * with `--sample`, only a part of them.
    */
   sanitized,
-  /** The long form of the tests of kills, errors, storms and garbage. Words select files whose path contains one. */
+  /**
+   * The long form of the tests of kills, errors, storms and garbage; with words, only files whose path contains a word.
+   */
   faults,
   /** The tests of the statements in scripts/test/statements.txt, and the results, with `--json` as JSON. */
   conformance,

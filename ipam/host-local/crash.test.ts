@@ -109,7 +109,7 @@ describe("no space left at any system call of", () => {
   })
 })
 
-/** A change of a store. Containers and addresses are small numbers, so that steps conflict. */
+/** A change of a store. Containers and addresses are small numbers, so that several steps concern the same ones. */
 type Step =
   | { kind: "add" | "del"; who: number; fault: Fault | undefined }
   | { kind: "gc"; keep: number[]; fault: Fault | undefined }
@@ -147,7 +147,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
 
 /** The expected state of a store, derived only from the answers. */
 class Model {
-  /** Containers that were added. No other container may get their addresses. */
+  /** The containers that were added, with addresses that no other container may get. */
   readonly live = new Map<string, string[]>()
   /** Containers whose ADD or DEL was interrupted. */
   readonly unsure = new Set<string>()
@@ -180,7 +180,7 @@ class Model {
   }
 }
 
-/** The outcome of an operation: a value, a refusal, or the death of its process. */
+/** The outcome of an operation: a value, a refusal, or "killed" if its process was killed. */
 type End<T> = { value: T } | { refused: CniError } | "killed"
 
 function attempt<T>(fault: Fault | undefined, operation: (caller: Caller) => T): End<T> {

@@ -11,7 +11,7 @@ import { TemporaryStore } from "./testing/temporary-store.ts"
 
 const full = [{ subnet: "10.0.0.0/30" }] // one address: 10.0.0.2
 
-/** A file that replaces a namespace. Both are identified by device and inode. */
+/** A file that replaces a namespace, because device and inode identify both kinds of files. */
 class Namespace implements Disposable {
   readonly #directory = mkdtempSync(join(tmpdir(), "host-local-namespace-"))
   readonly path = join(this.#directory, "netns")

@@ -10,7 +10,7 @@ import { releaseAddress } from "./reservations.ts"
 import { onNfs } from "./testing/faulty-files.ts"
 import { TemporaryStore } from "./testing/temporary-store.ts"
 
-/** The whole errors of every refusal: code, message, details, and the lines on stderr. */
+/** Every refusal with its whole error: code, message, details, and the lines on stderr. */
 
 const small = [{ subnet: "10.0.0.0/29", rangeEnd: "10.0.0.3" }] // assigns .2 and .3
 const requested = (...texts: string[]) => ({ requested: texts.flatMap((text) => parseAddress(text) ?? []) })

@@ -21,7 +21,7 @@ function spoofCheckOn(socket: Netfilter, tables = ["cni_spoofcheck", "nat"]): Sp
 
 const port: GuardedPort = { port: "veth0", mac: "0a:00:00:00:00:01" }
 
-/** Returns a rule set with the elements of these owners; "net/c1/eth0" owns the port "veth0" and its MAC. */
+/** Returns a rule set with the elements of `owners`: "net/c1/eth0" owns the port "veth0" and its MAC. */
 function holding(owners: Record<string, GuardedPort>) {
   const list = Object.entries(owners)
   const guarded = list.map(([comment, port]) => guardedElement(port, comment))

@@ -19,7 +19,7 @@ export interface Attempt {
   readonly cpuSeconds: number
 }
 
-/** Runs test files with one `bun test`. `report` is the path for its JUnit report. */
+/** Runs test files with one `bun test`, which writes its JUnit report to the path `report`. */
 export async function attempt(
   cwd: string,
   report: string,
@@ -53,12 +53,12 @@ export function count(cases: readonly TestCase[], state: TestCase["state"]): num
   return cases.filter((each) => each.state === state).length
 }
 
-/** Reports whether every test passed. A skipped test counts as failed. */
+/** Reports whether every test passed. Returns false if one was skipped. */
 export function isGood({ cases, exitCode }: Attempt): boolean {
   return exitCode === 0 && cases.every(({ state }) => state === "passed")
 }
 
-/** Returns the number of failures. It is at least one if the run did not end normally. */
+/** Returns the number of failures, which is at least one if the run did not end normally. */
 export function failuresOf(one: Attempt): number {
   const failed = count(one.cases, "failed") + count(one.cases, "skipped")
   return isGood(one) ? 0 : Math.max(failed, 1)

@@ -7,7 +7,7 @@ export function summaryOf({ judgements }: Conformance): string {
 
 /**
  * Formats the report for people. Each subject has the number of statements that hold, and each statement with its
- * tests. At the end are those that differ on purpose, with the reasons.
+ * tests. At the end are the statements from which the suite differs on purpose, with the reasons.
  */
 export function formatReport({ judgements }: Conformance): string {
   const [different, others] = [judgements.filter(isDifferent), judgements.filter((one) => !isDifferent(one))]
@@ -59,7 +59,7 @@ function formatJudgement({ statement, verdict, tests }: Judgement): string {
   return `${marks[verdict]} ${String(statement.number).padStart(3)}  ${statement.text}\n       ${under[verdict]}`
 }
 
-/** Formats a statement that differs on purpose: the difference, and the tests that show it. */
+/** Formats a statement from which the suite differs on purpose: the difference, and the tests that show it. */
 function formatDifference(judgement: Judgement): string {
   const shown = judgement.tests.map((test) => `       ${test.file}: ${titleOf(test)}`)
   return [formatJudgement(judgement), ...shown].join("\n")

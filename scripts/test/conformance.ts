@@ -3,8 +3,8 @@ import type { Statement, StatementList } from "./statements.ts"
 import type { TestCase } from "./test-cases.ts"
 
 /**
- * The verdict on a statement. It holds if at least one test has its number, and all such tests passed. If the suite
- * differs on purpose, the verdict is "differs" when such tests pass.
+ * The verdict on a statement. It "holds" if at least one test has its number, and all tests with its number passed. If
+ * the suite differs from the statement on purpose, the verdict is "differs" instead.
  */
 export type Verdict = "holds" | "differs" | "fails" | "untested" | "does not apply"
 

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path"
 
 const root = join(import.meta.dir, "../..")
 
-/** A code block of CONTRIBUTING: a new file, or lines that are added to a file or replaced in it. */
+/** A code block of CONTRIBUTING: a new file, or lines to add to a file or to replace in it. */
 interface Step {
   readonly file: string
   readonly isNew: boolean
@@ -19,7 +19,10 @@ export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "ut
   })
 }
 
-/** Returns a file after a step. Lines that begin with blank or "-" exist before it, with blank or "+" after it. */
+/**
+ * Returns a file after a step. Lines of the step begin with " " if they stay, with "-" if they go, with "+" if they are
+ * new.
+ */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)

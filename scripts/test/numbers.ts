@@ -2,7 +2,7 @@ import type { TestCase } from "./test-cases.ts"
 
 /**
  * Returns the numbers of the statements that a test covers: `#12` or `#30, #34` at the start of its title, or of the
- * title of an enclosing `describe`. Anywhere else, or before a letter, `#` has another meaning.
+ * title of an enclosing `describe`. A `#` anywhere else, or with a letter after the number, does not count.
  */
 export function numbersOf({ titles }: Pick<TestCase, "titles">): number[] {
   const starts = titles.map((title) => /^#\d+(?:, #\d+)*(?!\w)/.exec(title)?.[0] ?? "")

@@ -6,7 +6,7 @@ import { TemporaryDirectory } from "../../integration/lab/mod.ts"
 
 const limits = { testMs: 900_000, fileMs: 900_000 }
 
-/** Test files by name. Each value is the body of the file's only test. */
+/** Test files by name, each with the body of its only test. */
 type Files = Readonly<Record<string, string>>
 
 const good = ""
@@ -14,7 +14,7 @@ const bad = 'throw new Error("broken")'
 /** The body of a test that fails only in its first run. */
 const once = `if (!existsSync(import.meta.path + ".seen")) { writeFileSync(import.meta.path + ".seen", ""); throw new Error("too slow") }`
 
-/** Runs these files by a runner in another process. Returns its lines, its exit code and its log. */
+/** Runs these files by a runner in another process. Returns the runner's lines, exit code and log. */
 async function run(files: Files, { together = false, retry = true }: { together?: boolean; retry?: boolean } = {}) {
   await using directory = await TemporaryDirectory.create("cni-runner")
   for (const [name, body] of Object.entries(files)) {

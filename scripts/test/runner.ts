@@ -24,7 +24,7 @@ export interface Place {
   readonly log: string
   /** The stream for lines about steps: 1 is stdout, 2 is stderr. */
   readonly show?: 1 | 2
-  /** Whether a failed file runs once more, alone. If it passes then, it is reported as flaky. */
+  /** Whether a failed file runs once more, alone. If the file passes then, it is reported as flaky. */
   readonly retry?: boolean
 }
 
@@ -36,13 +36,13 @@ interface Doubtful {
   readonly first: Attempt
 }
 
-/** If more files than this failed, none runs again: so many failures are not chance. */
+/** The number of failed files above which none runs again, because so many failures are not chance. */
 const mostDoubtful = 10
 
 /** The number of files in the final lists of those that took the most time and the most CPU time. */
 const slowest = 20
 
-/** Runs steps, prints a line with each outcome, and counts failures. The tests' output goes to the log. */
+/** Runs steps, prints a line with each outcome, and counts failures. The tests' output is written to the log. */
 export class Runner {
   readonly #place: Place
   readonly #failures: string[] = []
@@ -82,7 +82,7 @@ export class Runner {
   }
 
   /**
-   * Runs each group with its own `bun test`, `lanes` at once: tests in namespaces wait for the kernel most of the time.
+   * Runs each group with its own `bun test`, `lanes` at once, because tests in namespaces mostly wait for the kernel.
    */
   async tests(groups: readonly (readonly string[])[], limits: Limits, lanes: number): Promise<void> {
     const waiting = [...groups]
@@ -113,7 +113,9 @@ export class Runner {
     this.#failures.push(reason)
   }
 
-  /** Prints times, failures, and the last line. Returns the exit code: 0 only if tests ran and none failed for good. */
+  /**
+   * Prints times, failures, and the last line. Returns the exit code: 0 only if tests ran and no failure was counted.
+   */
   finish(): number {
     const passed = count(this.#testCases, "passed")
     if (passed + this.#failed === 0) this.fail("No test ran")
@@ -134,7 +136,9 @@ export class Runner {
     return one
   }
 
-  /** Counts failures. With `retry` a failed file runs again, alone; both are reported, only the second counts. */
+  /**
+   * Counts failures. With `retry` a failed file runs again, alone; both runs are reported, only the second is counted.
+   */
   async #settle(doubtful: readonly Doubtful[]): Promise<void> {
     const mayRetry = this.#place.retry === true && doubtful.length <= mostDoubtful
     for (const { title, files, limits, first } of doubtful) {

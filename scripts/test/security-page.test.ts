@@ -10,7 +10,7 @@ const named = [...page.matchAll(/`([\w./-]+\.test\.ts)`((?:,? \[S\d+\])+)/g)].fl
   [...ids.matchAll(/\[S\d+\]/g)].map(([id]) => `${file} ${id}`),
 )
 
-/** Returns the ids at the end of test titles in a file. With ids a title can be reworded. */
+/** Returns the ids at the end of test titles in a file. The page names ids, so that titles can be reworded. */
 async function idsIn(file: string): Promise<string[]> {
   const source = await Bun.file(join(root, file)).text()
   return [...source.matchAll(/(\[S\d+\])["`]/g)].map(([, id]) => `${file} ${id}`)

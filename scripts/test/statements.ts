@@ -4,7 +4,9 @@ export interface Statement {
   /** The heading above the row. */
   readonly subject: string
   readonly text: string
-  /** The specification's first version with the statement. `+`: the text was added after that version's release. */
+  /**
+   * The specification's first version with the statement; with `+` if the text was added after that version's release.
+   */
   readonly since: string
   /** The source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
   readonly source: string

@@ -6,8 +6,9 @@ export interface TestCase {
 }
 
 /**
- * Parses the tests in a JUnit report of `bun test`. It has one `<testsuite>` per file, and a nested one per `describe`.
- * (`classname` has these titles too, but innermost first, and joined by a text that titles may contain.)
+ * Parses the tests in a JUnit report of `bun test`. The report has one `<testsuite>` per file, and a nested one per
+ * `describe`. (`classname` also has the titles of these, but innermost first, and joined by a text that titles may
+ * contain.)
  */
 export function parseTestCases(junit: string): TestCase[] {
   const cases: { titles: string[]; file: string; state: TestCase["state"] }[] = []
@@ -27,7 +28,7 @@ export function parseTestCases(junit: string): TestCase[] {
   return cases
 }
 
-/** Matches tags. In texts and attributes, `<` and `>` are entities. */
+/** Matches tags, because `<` and `>` in texts and attributes are entities. */
 const elements = /<(\/?)(testsuite|testcase|failure|error|skipped)\b([^>]*?)(\/?)>/g
 
 function attribute(attributes: string, name: string): string {

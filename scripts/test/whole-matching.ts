@@ -40,7 +40,9 @@ function receivedBy(matchers: Matchers): unknown {
   return value
 }
 
-/** Describes a value that `toMatchObject` compares in part, and how to compare it; undefined if it compares all. */
+/**
+ * Describes a value that `toMatchObject` would compare in part, and what to use instead; undefined if there is none.
+ */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined
   for (const value of [expected, received]) {
@@ -62,7 +64,9 @@ function isMatcher(value: object): boolean {
   return /^\[object Expect/.test(Object.prototype.toString.call(value))
 }
 
-/** Returns the kind of a value with content outside its keys, such as "Map". Only an expected one must be plain. */
+/**
+ * Returns the kind of a value with content outside its keys, such as "Map". Any class counts if the value `isExpected`.
+ */
 function partialKind(value: unknown, isExpected: boolean): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined
   const prototype = Object.getPrototypeOf(value)

@@ -1,4 +1,4 @@
-/** Tests of a holder without a kernel. The test replaces the link and the server at its other end. */
+/** Tests of a holder without a kernel: the link and the server at the link's other end are fakes. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { join } from "node:path"
@@ -23,13 +23,13 @@ const [OFFER, ACK, NAK] = [2, 5, 6]
 const T1 = 1_771_875
 
 let directory: string
-/** The events so far, in order: frames, records, changes of the interface, answers. */
+/** The events so far, in order: frames, records, changes of the interface, and results of ADD. */
 let events: string[]
 let now: number
 let link: FakeLink
 let env: Environment
 
-/** A link that records the sent frames. The test sends the answers. */
+/** A link that records the sent frames. The test gives it the server's answers. */
 class FakeLink implements ContainerLink {
   readonly record = record
   isGone = false

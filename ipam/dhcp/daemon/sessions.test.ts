@@ -83,7 +83,7 @@ class Client {
     }
   }
 
-  /** Returns the received bytes. Sets `isClosed` if the other side has closed the connection. */
+  /** Returns the received bytes. Sets `isClosed` if the daemon has closed the connection. */
   receive(): Uint8Array {
     const buffer = new Uint8Array(1 << 20)
     let length = 0

@@ -132,7 +132,7 @@ describe("ICMPv6", () => {
   })
 })
 
-/** Runs a classic BPF program with the instructions of our filters; `Documentation/networking/filter.rst`. */
+/** Runs a classic BPF program that has only the instructions of our filters; `Documentation/networking/filter.rst`. */
 function runFilter(program: Uint8Array, frame: Uint8Array): number {
   const view = new DataView(program.buffer, program.byteOffset, program.byteLength)
   let [a, x] = [0, 0]

@@ -20,7 +20,7 @@ describe("a router advertisement", () => {
     })
   })
 
-  /** Decodes an advertisement with lifetime 9 s, these flags (default: high preference) and options (RFC 4861, 4.2). */
+  /** Decodes an advertisement with lifetime 9 s, `flags` (default: high preference) and `options` (RFC 4861, 4.2). */
   const said = (options: string, flags = "08") =>
     advertisementOf({
       address: "",

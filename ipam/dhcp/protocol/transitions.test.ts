@@ -9,7 +9,7 @@ const types4 = { OFFER: 2, ACK: 5, NAK: 6 } as const
 const types6 = { ADVERTISE: 2, REPLY: 7 } as const
 const statuses = { NoBinding: 3, NotOnLink: 4 } as const
 
-/** Passes an event to a client. The names are those of the table in client.ts. */
+/** Passes an event to a client. `event` is a name in the table of client.ts. */
 function happen(client: TestClient, event: string): void {
   if (event === "start" || event === "release") client.on({ kind: event })
   else if (event === "T1") client.wait()

@@ -1,7 +1,7 @@
 /**
  * The messages between Debian's Go plugin `dhcp` 1.1.1 (containernetworking-plugins 1.1.1+ds1-3) and its daemon,
- * captured on the socket. The bytes contain the configuration. The server, dnsmasq, assigned 10.50.0.15/24 and the
- * router 10.50.0.1.
+ * captured on the socket. The bytes include the plugin's configuration. The server, dnsmasq, assigned 10.50.0.15/24 and
+ * the router 10.50.0.1.
  */
 const hex = (digits: string) => Uint8Array.from(digits.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16))
 

@@ -4,7 +4,7 @@ import { refusalOf } from "../../../pkg/types/testing.ts"
 import { type Group, inForce, made, ruleSet, rulesOf, specOf, standingBy } from "../testing/firewall.ts"
 import { checkFirewall } from "./firewall.ts"
 
-/** Returns the error of CHECK of container c2 for a table with these objects; "fine" if nothing is missing. */
+/** Returns the error of CHECK of container c2 for a table with the objects in `groups`; "fine" if CHECK succeeds. */
 function check(policy: Parameters<typeof specOf>[1], groups: readonly Group[], ...refusals: string[]): string {
   const { socket } = new RuleSetKernel(ruleSet(...groups), ...refusals)
   try {

@@ -31,7 +31,7 @@ function port(comment: string, lastByte: number, hostPort = 8080): Element {
   return { key, value: [Uint8Array.of(10, 1, 0, lastByte), Uint8Array.of(0, 80)], comment }
 }
 
-/** Returns the plan if only these elements are found; each list is one queue in its order. */
+/** Returns the plan if the table has only the elements `found`. Each list is one queue, in its order. */
 function planFor(spec: TableSpec, found: Element[][], isGone = false): AddPlan {
   const lines = found.map(([first, ...others]): KeyQueue => {
     return { set: spec.layout.ports, key: first?.key ?? [], members: [first, ...others] }

@@ -12,7 +12,7 @@ import { tableLayout } from "./table.ts"
 const layout = tableLayout(AF_INET)
 const ours = made(owner, ["10.1.0.2/16"], [web])
 
-/** Returns the records of interfaces. No machine has interfaces of these names, so that no sysctl is changed. */
+/** Returns the records of interfaces. `links` are names that no machine has, so that no sysctl is changed. */
 function recorded(set: "localnetLinks" | "localnetGuarded", ...links: string[]): Group {
   return { set: layout[set] ?? expect.unreachable(), elements: links.map((link) => ({ key: [ifnameValue(link)] })) }
 }
