@@ -2,7 +2,7 @@ import { networkNames } from "../pkg/libcni/mod.ts"
 
 /** The properties of a command that completion needs. */
 export interface Completable {
-  /** The kinds of words, in brackets if optional. Completion supports `NETWORK`, `CONTAINER`, `SHELL`, `COMMAND`. */
+  /** The kinds of words, in brackets if optional: `NETWORK`, `CONTAINER`, `SHELL`, `COMMAND`, or a key of `choices`. */
   readonly words: readonly string[]
   readonly flags: Readonly<
     Record<

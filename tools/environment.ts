@@ -30,7 +30,7 @@ export function containerIdOf(netns: string): string {
   return `cnitool-${sha512(resolve(netns)).slice(0, 20)}`
 }
 
-/** Returns an interface with the properties in `CNI_IFNAME`, `CNI_ARGS` and `CAP_ARGS`. Throws code 4. */
+/** Returns an interface with the properties in `CNI_IFNAME`, `CNI_ARGS` and `CAP_ARGS`. Throws error code 4. */
 export function attachmentOf(
   env: Env,
   netns: string,

@@ -1,7 +1,7 @@
 import { didYouMean } from "../pkg/config/mod.ts"
 import { type Node, type NodeAttachment, readNetworks } from "./node/mod.ts"
 
-/** Throws an error with the list of networks unless it includes `name`. `none` is the message for an empty list. */
+/** Throws an error with the list of networks if it lacks `name`. `none` is the message for an empty list. */
 export function requireNetwork(
   name: string | undefined,
   known: Iterable<string>,

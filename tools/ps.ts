@@ -132,7 +132,7 @@ function hostEndOf({ link }: NodeAttachment): string | undefined {
   return link?.nsid === undefined ? link?.name : undefined
 }
 
-/** Returns ports such as "8080→80/tcp". After a port that is not forwarded here, the reason is in parentheses. */
+/** Returns ports such as "8080→80/tcp". If a port is not forwarded here, the reason follows in parentheses. */
 function portsCell({ ports, unservedPorts, standbyPorts = [] }: NodeAttachment): Cell {
   const missing = unservedPorts.map((port) => `${port} (no rules)`)
   const standby = standbyPorts.map((port) => `${port} (standby)`)

@@ -2,7 +2,7 @@ import { messageOf } from "../../pkg/types/mod.ts"
 import { type ApiClient, GoneError, pause, refusal } from "./client.ts"
 import { linesOf, piecesOf } from "./lines.ts"
 
-/** A JSON object of the API, not validated: its reader checks the properties that it uses. */
+/** A JSON object of the API, whose reader checks the properties that it uses. */
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the API
 export type ApiObject = any
 

@@ -85,7 +85,7 @@ export class OwnContainers implements AsyncDisposable {
     return container
   }
 
-  /** Detaches all containers. Continues after errors, and throws them at the end. */
+  /** Detaches all containers. Continues after errors, and throws the errors at the end. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#undo.disposeAsync()
   }
@@ -127,7 +127,7 @@ function isRunning(pid: string): boolean {
   }
 }
 
-/** Deletes an attachment of an earlier test, with the configuration of its ADD. Throws the errors of `cni del`. */
+/** Deletes an attachment of an earlier test with ADD's configuration. Throws the errors of `cni del`. */
 export async function deleteLeftover(
   runtime: Runtime,
   confDir: string,

@@ -101,7 +101,7 @@ export async function ping(netns: Netns, ip: Uint8Array, patience: Patience): Pr
 
 export interface PathMtu {
   readonly mtu: number
-  /** Whether an ICMP error tells the sender that longer packets do not pass. TCP then sends shorter segments. */
+  /** Whether an ICMP error tells the sender that longer packets do not pass, so that TCP sends shorter segments. */
   readonly isReported: boolean
 }
 

@@ -131,7 +131,7 @@ export async function connectTcp(netns: Netns, to: Place, patience: Patience, se
   return count === secret.length && sameBytes(said, secret) ? undefined : "another server answers at this address"
 }
 
-/** Sends a datagram until an answer arrives. Returns the result of `read`, or why no valid answer arrived. */
+/** Sends a datagram until an answer arrives. Returns the result of `read`, or the reason for no valid answer. */
 export async function askUdp<T extends object>(
   netns: Netns,
   to: Place,

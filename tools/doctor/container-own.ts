@@ -37,7 +37,7 @@ export const checkLocalRoutes: Check = ({ examined }) =>
     each.interfaces.flatMap((one) => one.addresses.flatMap((address) => notLocal(each, one, address))),
   )
 
-/** Returns a finding for an address without a local route. Ignores VRFs, whose table has the local routes. */
+/** Returns a finding for an address without a local route. Ignores VRFs: their tables have the local routes. */
 function notLocal(examined: Examined, { name, link }: ExaminedInterface, { ip, text }: Address): Finding[] {
   const { one, inside } = examined
   const answer = inside.routesTo.get(text)

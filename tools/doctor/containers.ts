@@ -171,7 +171,7 @@ function changedMac(examined: Examined, one: ExaminedInterface): Finding[] {
   ]
 }
 
-/** Finds an MTU above that of the host's end, which drops larger packets. A smaller MTU, as of tuning, is harmless. */
+/** Finds an MTU above that of the host's end, which drops larger packets. Ignores smaller MTUs, which are harmless. */
 function changedMtu(examined: Examined, one: ExaminedInterface, { node }: DoctorInput): Finding[] {
   const { name, link } = one
   const end = examined.one.link

@@ -8,7 +8,7 @@ import { giveAddress, inOneLine, setSysctl, sh } from "./remedy.ts"
 /** The used share of a table above which the table counts as nearly full. */
 export const NEARLY_FULL = 0.8
 
-/** Finds disabled forwarding. ADD enables it, but other programs may disable it again. */
+/** Finds disabled forwarding: ADD enables it, but other programs may disable it again. */
 export const checkForwarding: Check = (input) => {
   const isolated = new Set(
     input.members.filter((member) => bridgeOf(member) && !isGateway(member)).map(({ network }) => network),

@@ -75,7 +75,7 @@ function orphanFindings(one: NodeAttachment, input: DoctorInput): Finding[] {
   return found
 }
 
-/** Returns the remedy for an orphan. Without a file of its network, `cni gc` cannot be the remedy. */
+/** Returns the remedy for an orphan. `cni gc` is the remedy only if the network has a file. */
 function orphanRemedy(one: NodeAttachment, input: DoctorInput, isFixable: boolean): Pick<Finding, "remedy" | "note"> {
   const { networks, places } = input.node
   const hasFile = networks.some(({ network }) => network?.name === one.network)

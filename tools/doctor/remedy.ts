@@ -121,7 +121,7 @@ export function ofOthers(todo: string, shown: Command): string {
   return `${todo}, with the program that created it; "${shown.line}" shows it`
 }
 
-/** Returns the command that writes a value below /proc/sys. Keeps slashes if an interface name contains dots. */
+/** Returns the command that writes a value below /proc/sys. If an interface name contains dots, keeps the slashes. */
 export function setSysctl(path: string, value: string | number): Command {
   const name = path.includes(".") ? path : path.replaceAll("/", ".")
   return sh`sysctl -w ${`${name}=${value}`}`

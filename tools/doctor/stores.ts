@@ -26,7 +26,7 @@ export const checkStores: Check = ({ node: { stores } }) =>
     }),
   )
 
-/** The maximum wait for a lock. In a burst of calls, each call holds it for a few milliseconds. */
+/** The maximum wait for a lock. In a burst of calls, each call holds the lock for a few milliseconds. */
 const LOCK_MS = 2000
 
 /** Finds locks of host-local's stores that a process does not release. */

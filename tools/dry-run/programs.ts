@@ -4,7 +4,7 @@ import { findProgram, readEnvironment, type Spawned, spawn } from "../../pkg/lib
 /** The maximum output of a program in bytes. Large nodes have rule sets of several megabytes. */
 const OUTPUT_MAX = 256 << 20
 
-/** Runs a program of the host in PATH until it exits. Undefined if not installed. Throws `SyscallError`. */
+/** Runs a program in PATH until it exits. Returns undefined if it is not installed. Throws `SyscallError`. */
 export function runByName(name: string, args: readonly string[], stdin = ""): Spawned | undefined {
   const env = readEnvironment()
   const path = findProgram(name, env.PATH)

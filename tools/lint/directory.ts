@@ -43,7 +43,7 @@ function isNetworkFile(name: string): boolean {
   return /\.(conflist|conf|json)$/.test(name)
 }
 
-/** Names like network files that runtimes ignore: copies by editors and package managers, and YAML. */
+/** Names that look like network files but that runtimes ignore: copies by editors and package managers, and YAML. */
 const looksLikeOne = /\.(conflist|conf|json)[.~_-]|\.(ya?ml|conflist\d|cfg)$/i
 
 export function checkDirectory(directory: string, all: readonly LintNetwork[], findings: Findings): void {

@@ -29,7 +29,7 @@ export interface LintReport {
   readonly sources: readonly Source[]
 }
 
-/** Checks a file or a directory's files, with plugins in directories beside them. Throws if the path is missing. */
+/** Checks a file or a directory's files, with plugins in directories beside them. Throws if `path` does not exist. */
 export async function lint(path: string, { node, serviceRanges }: LintOptions): Promise<LintReport> {
   const findings = new Findings()
   const nameOf = namesOfFiles(node?.path ?? [])

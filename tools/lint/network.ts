@@ -172,7 +172,7 @@ function besideEntries(
   })
 }
 
-/** Returns an entry. `nameOf` returns the name of the plugin that a type runs, by the content of its file. */
+/** Returns an entry. `nameOf` returns the plugin's name for a type, by the content of the type's file. */
 function entryOf(source: Source, node: Node, nameOf: (type: string) => string): Entry {
   const type = textAt(node, ["type"]) ?? ""
   const known = findPlugin(nameOf(type))

@@ -17,7 +17,7 @@ export interface FilterRules {
   readonly ports: readonly PortRule[]
 }
 
-/** Names of tables of both suites. In a table of the reference suite's portmap, a comment names only the container. */
+/** Names of tables of both suites. Comments in the table of the reference suite's portmap name only the container. */
 const OUR_TABLES = /^cni_/
 const UPSTREAM_PORTS = "cni_hostport"
 /** iptables chains of containers, for both suites, and the chains that jump to them. */

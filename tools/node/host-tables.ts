@@ -42,7 +42,7 @@ export interface HostTables {
   readonly fixedEntries: ReadonlyMap<number, readonly FixedEntry[]>
   /** The limits of the neighbor tables, which all namespaces share, and whether they were reached. */
   readonly neighbourTables: readonly NeighbourTable[]
-  /** The host's own neighbor entries that count toward the limit, by family. Permanent entries do not count. */
+  /** The number of the host's own neighbor entries that count toward the limit, all but permanent ones, by family. */
   readonly countedNeighbours: ReadonlyMap<Family, number>
   readonly ipsec: HostIpsec
 }

@@ -28,7 +28,7 @@ import { type FilterView, readBaseChains } from "./packet-filter.ts"
 /** The present state of a namespace with one or more attachments. A list is undefined if it was too long to read. */
 export interface Inside {
   readonly path: string
-  /** The namespace's inode. Two paths may lead to the same namespace. */
+  /** The namespace's inode, by which two paths to the same namespace are recognized. */
   readonly inode: bigint
   readonly links: readonly BriefLink[] | undefined
   readonly addresses: readonly Address[] | undefined
@@ -39,7 +39,7 @@ export interface Inside {
   readonly neighbours: readonly Neighbour[] | undefined
   /** The namespace's routes to its own addresses, by the text of the address in the attachments. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
-  /** The base chains of the namespace's packet filter, with rules. Undefined if it has none or they are unreadable. */
+  /** The base chains of the namespace's packet filter, with their rules. Undefined if there are none or unreadable. */
   readonly filter: FilterView | undefined
   /** The requested values below /proc/sys, by path. Lacks values that the kernel does not have. */
   readonly settings: ReadonlyMap<string, string>

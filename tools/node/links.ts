@@ -29,7 +29,7 @@ export interface Counters {
 export interface NodeLink {
   readonly index: number
   readonly name: string
-  /** "veth", "bridge" and so on. "" for a device that was not created through netlink. */
+  /** The kind, such as "veth" or "bridge". "" for a device that was not created through netlink. */
   readonly kind: string
   /** The nsid of the container's namespace in which the link is. Undefined on the host. */
   readonly nsid?: number
@@ -100,7 +100,7 @@ export const CLOSED: ReadonlyMap<number, string> = new Map([
 
 /** IFLA_XDP_ATTACHED and IFLA_XDP_PROG_ID of IFLA_XDP, <linux/if_link.h> */
 const xdpAttributes = attrs({ attached: [2, u8], id: [4, u32] })
-/** The keywords of `XDP_ATTACHED_*` in `ip link`. Several modes at once have no keyword of their own. */
+/** The keywords of `XDP_ATTACHED_*` in `ip link`. A program attached in several modes has the keyword "xdp". */
 const xdpModes = ["", "xdpdrv", "xdpgeneric", "xdpoffload", "xdp"] as const
 
 /** The size of the part of struct rtnl_link_stats64 that is read; <linux/if_link.h>. */

@@ -20,7 +20,7 @@ export interface FilterQuestions {
 /** A rule or policy that decided about the packet, or a rule that may have decided. */
 export type Note = Omit<Hop, "where">
 
-/** Returns a function that finds the rules of a chain in order. Sorts a node's rules only once. */
+/** Returns a function that finds the rules of a chain in order. Groups the node's rules by chain only once. */
 export function indexRules({ rules }: Pick<FilterView, "rules">): FilterQuestions["rulesOf"] {
   const byChain = new Map<string, FoundRule[]>()
   for (const rule of rules) byChain.getOrInsert(placeOf(rule.chain), []).push(rule)
@@ -51,7 +51,7 @@ export class ChainWalk {
     this.packet = packet
   }
 
-  /** Returns a base chain's decision or policy. "perhaps": it drops the packet unless an earlier rule accepts it. */
+  /** Returns a base chain's decision or policy. "perhaps": drops the packet unless an earlier rule accepts it. */
   base({ name, policy }: BaseChain): "accept" | "drop" | "perhaps" {
     const end = this.#chain(name, 0)
     const verdict = end === "end" ? policy : end

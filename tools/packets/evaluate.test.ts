@@ -41,7 +41,7 @@ const emptyKernel: Kernel = {
 }
 const layout: SetLayout = { keyLength: 4, valueLength: 0, hasVerdicts: false, isInterval: false }
 
-/** Returns the outcome of a rule with these expressions. Their numbers are those of <linux/netfilter/nf_tables.h>. */
+/** Returns the outcome of a rule with expressions in the numbers of <linux/netfilter/nf_tables.h>. */
 function evaluated(parts: readonly Part[], of: Packet = packet, kernel: Partial<Kernel> = {}, wanted: number[] = []) {
   const expressions = parts.map(([name, data]) => ({ name, data }))
   const chain = { table: { family: "ip", name: "t" }, name: "c" }

@@ -19,7 +19,7 @@ interface Done {
   readonly notJudged?: string
 }
 
-/** Evaluates an iptables target by its name in the kernel. The structs are in <linux/netfilter/xt_*.h>. */
+/** Evaluates an iptables target by its name in the kernel, with a struct of <linux/netfilter/xt_*.h>. */
 export function targetOf(name: string, revision: number, info: Uint8Array, packet: Packet): Done {
   const view = new DataView(info.buffer, info.byteOffset, info.length)
   const isIpv4 = familyOf(packet.source) === AF_INET

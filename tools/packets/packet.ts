@@ -12,7 +12,7 @@ export interface Destination {
   readonly protocol: "tcp" | "udp" | "icmp"
 }
 
-/** A connection's first packet, or its answer, at one hook. Rules create changed copies of this object. */
+/** A connection's first packet, or its answer, at one hook. A rule that changes the packet creates a changed copy. */
 export interface Packet {
   readonly source: Uint8Array
   readonly destination: Uint8Array

@@ -74,7 +74,7 @@ export interface Wanted {
 }
 
 /**
- * Reads the attachments of all networks, or of one, in the order of their ADDs. Reads the runtime's cache and caches
+ * Reads the attachments of all networks, or of one, in the order of their ADDs, from the runtime's cache and caches
  * below it. Skips and reports caches that users other than root can change, and attachments that no longer exist.
  */
 export function readCaches(wanted: Wanted, nameOf: NameOf): Cached {

@@ -57,9 +57,9 @@ export function restoreChains(
 }
 
 /**
- * Reports whether an executable identifies itself as part of this suite when it runs without a command. False for a
- * missing file, and for a file that the kernel cannot run. Throws if the search or the start fails, or if the program
- * does not exit by itself.
+ * Reports whether an executable, run without a command, identifies itself as part of this suite. Returns false if the
+ * file is missing, or if the kernel cannot run it. Throws if the search or the start fails, or if the program does not
+ * exit by itself.
  */
 function isOfSuite(type: string, { path }: PluginRuns): boolean {
   try {

@@ -103,7 +103,7 @@ export class Tally {
       if (ms / 1000 <= bound) this.#buckets[at] = (this.#buckets[at] ?? 0) + 1
   }
 
-  /** Sets the objects that the last check could not restore. Logs those that are new. */
+  /** Sets the objects that the last check could not restore, and logs those that the previous check did not report. */
   set losses(losses: readonly Loss[]) {
     const before = new Set(this.#losses.map(({ what }) => what))
     for (const { what, reason } of losses) if (!before.has(what)) this.#log(`cannot restore ${what}: ${reason}`)
