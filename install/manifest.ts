@@ -45,7 +45,7 @@ export interface Manifest {
 /** The properties of a manifest that a rollback restores. */
 export type Before = Pick<Manifest, "installed" | "from" | "files">
 
-/** Returns a manifest, or `undefined` if missing. Throws error code 5 if it is damaged or of a newer version. */
+/** Returns a manifest, or `undefined` if missing. Throws error code 5 for a damaged manifest or a newer version's. */
 export function readManifest(path: string): Manifest | undefined {
   const root = readDocument(path, "manifest")
   if (root === undefined) return undefined

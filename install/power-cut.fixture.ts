@@ -20,7 +20,7 @@ function files(directory: string): Record<string, string> {
 export interface Act {
   readonly before: (directory: string) => void
   readonly act: (directory: string) => void
-  /** The allowed contents of each file at any time. Undefined stands for no file. */
+  /** The allowed contents of each file at any time, or undefined if the file may be missing. */
   readonly may: readonly (string | undefined)[]
   /** The act of every second of the following installers, by default a rollback. The other installers install. */
   readonly next?: (directory: string) => void

@@ -38,7 +38,7 @@ export class InstallerRun {
   }
 }
 
-/** Returns the current time. If the clock was set back, returns a time after the earlier one. */
+/** Returns the current time or, if the clock was set back, a time after `earlier`. */
 function after(earlier: string | undefined): string {
   const least = earlier === undefined ? 0 : Date.parse(earlier) + 1
   return new Date(Math.max(Date.now(), least || 0)).toISOString()

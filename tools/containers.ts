@@ -22,7 +22,7 @@ export function readAttachments(places: NodePlaces): { node: Node; attachments: 
   return { node, attachments: attachmentsOf(node) }
 }
 
-/** Returns the container that an argument names. Throws if none matches. `more` is appended to the message. */
+/** Returns the container that an argument names. Throws an error with `more` at the end if none matches. */
 export function findContainer(name: string, all: readonly NodeAttachment[], more = ""): NamedContainer {
   const path = netnsPath(name)
   const attachments = all.filter((one) => isNamed(one, name, path))

@@ -8,7 +8,7 @@ export type Cell = string | { readonly text: string; readonly tone: Tone }
 
 /** The properties of the terminal on stdout. */
 export interface ScreenSize {
-  /** The current width of stdout in characters. Undefined for an unlimited width. */
+  /** The current width of stdout in characters, or undefined if unlimited. */
   readonly columns?: number | undefined
   /** Whether stdout supports colors and the user wants them: <https://no-color.org>. */
   readonly colour?: boolean

@@ -43,7 +43,9 @@ Examples:
   },
 }
 
-/** Returns the attachments of a network, a container or NETWORK/ID/IFNAME. Throws if none can be attached again. */
+/**
+ * Returns the attachments of a network, a container or NETWORK/ID/IFNAME. Throws if none of them can be re-attached.
+ */
 function chosenBy(word: string, attachments: readonly NodeAttachment[], networks: readonly string[]): NodeAttachment[] {
   const found = networks.includes(word)
     ? attachments.filter(({ network }) => network === word)

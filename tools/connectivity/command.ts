@@ -110,7 +110,7 @@ async function testExisting(
   return await test(a, b)
 }
 
-/** Attaches containers and sends probes between them. First deletes containers that earlier tests left. */
+/** Deletes containers that earlier tests left, then attaches containers and sends probes between them. */
 async function testOwn(
   attachments: readonly NodeAttachment[],
   { runtime, network, confDir }: { runtime: Runtime; network: Network; confDir: string },

@@ -123,7 +123,7 @@ export async function pathMtu(
     return typeof errno === "number" && errnoName(errno) === "EMSGSIZE" ? "told" : errno
   }, patience)
   if (first === "answered") return { mtu, isReported: false }
-  // The longest packet was not answered. The search only finds the limit.
+  // The longest packet was not answered, so only the limit is left to find.
   const shorter = { ...patience, timeoutMs: Math.min(patience.timeoutMs, SEARCH_MS) }
   const longest = await searchMtu(pinger, mtu - 1, shorter)
   return longest === undefined ? undefined : { mtu: longest, isReported: first === "told" }

@@ -34,7 +34,7 @@ export interface Difference {
 
 const NOTHING = "nothing"
 
-/** Compares ADD's result with the kernel's state. `netns` is the container's namespace path. Throws `NetlinkError`. */
+/** Compares ADD's result with the kernel's state, on the host and in the namespace `netns`. Throws `NetlinkError`. */
 export function compareWithKernel(result: Result, netns: string): Difference[] {
   using host = RouteSocket.open()
   using sandbox = Netns.find(netns)

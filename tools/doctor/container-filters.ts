@@ -22,7 +22,7 @@ const KINDS: Readonly<Record<string, string>> = {
 /** A name that nft accepts without quotes. */
 const IDENTIFIER = /^[A-Za-z][\w./-]*$/
 
-/** Finds packet filters in containers that drop all packets. Accepting only some is the container's choice. */
+/** Finds packet filters in containers that drop all packets. Ignores filters that accept some, as intended. */
 export const checkContainerFilters: Check = ({ examined }) =>
   examined.flatMap((each): Finding[] => {
     const { one, inside, interfaces } = each

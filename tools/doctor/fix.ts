@@ -22,7 +22,7 @@ export function planDeletion(orphan: NodeAttachment, { node }: Pick<DoctorInput,
   return { orphan, network, stores: stores.map(({ directory }) => directory) }
 }
 
-/** Reports whether an orphan has a configuration, a lease or rules. If it has only a record, it cannot be deleted. */
+/** Reports whether an orphan can be deleted, because it has a configuration, a lease or rules besides a record. */
 export function isDeletable({ orphan, network, stores }: Deletion): boolean {
   return network !== undefined || stores.length > 0 || orphan.rules.length > 0
 }

@@ -67,8 +67,8 @@ function familyOfText(address: string): 4 | 6 {
 }
 
 /**
- * Finds host interfaces with addresses from router advertisements that ignore further advertisements, because the host
- * forwards packets. The kernel has deleted their default route.
+ * Finds host interfaces that got addresses from router advertisements, but ignore advertisements since the host
+ * forwards packets, so that the kernel has deleted their default route.
  */
 export const checkAdvertisedRoutes: Check = ({ node, sysctl }) => {
   const defaults = node.routes.filter(({ dst, isClosed }) => dst === "::/0" && !isClosed)

@@ -101,7 +101,7 @@ function reasonsOf({ orphan }: NodeAttachment, beginning: string): string {
 
 /**
  * Reports whether the container provably no longer exists: it has no link on the host, and its recorded namespace is
- * missing. If no namespace is recorded, only rules may name the container.
+ * missing or, if none is recorded, only rules name the container.
  */
 export function isProvablyGone({ isAlive, link, sources, netns }: NodeAttachment): boolean {
   if (link !== undefined) return false

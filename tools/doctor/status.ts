@@ -33,7 +33,7 @@ export async function checkStatus(runtime: Runtime, network: Network): Promise<F
   }
 }
 
-/** Returns the plugins that support STATUS. Other plugins may return anything. */
+/** Returns the plugins that support STATUS. Omits others, because they may return anything. */
 async function withStatus(runtime: Runtime, plugins: readonly NetworkPlugin[]): Promise<NetworkPlugin[]> {
   const found: NetworkPlugin[] = []
   for (const plugin of plugins) {

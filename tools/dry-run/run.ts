@@ -18,7 +18,7 @@ const ANSWER_MAX = 64 << 20
 
 /**
  * Runs a real ADD in private namespaces with a copy of the host's network, and returns the changes. Changes nothing on
- * the host itself. Throws the error of ADD, or an error that explains why the copy could not be created.
+ * the host itself. Throws the error of ADD, or an error with the reason why the copy could not be created.
  */
 export async function dryRunAdd(
   runtime: Runtime,

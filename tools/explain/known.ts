@@ -24,7 +24,7 @@ export interface KnownMessage {
 }
 
 /**
- * "frame": text around the message of another program. "common": words that any program may write, which count only in
+ * "frame": text around the message of another program. "common": words that any program may write. They count only in
  * lines about container networks, and do not identify a plugin of another suite.
  */
 export type MessageKind = "frame" | "common"

@@ -3,8 +3,8 @@ import { redactText } from "../secrets.ts"
 import type { Fault, Graph, Member } from "./model.ts"
 
 /**
- * Returns the graph with doctor's findings added to the objects that they concern. A finding's attachments select
- * containers. Names in its cause and message select containers and links. Its network selects segments. All other
+ * Returns the graph with doctor's findings added to the objects that they concern: to the containers of a finding's
+ * attachments, to containers and links that its cause or message names, and to segments of its network. All other
  * findings concern the node as a whole.
  */
 export function withFaults(graph: Graph, findings: readonly Finding[]): Graph {

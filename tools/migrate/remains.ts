@@ -118,7 +118,7 @@ function namesIn(directory: string): string[] {
   return found && isDirectory(found) && findExposure(directory) === undefined ? readDirectory(directory) : []
 }
 
-/** Removes the files of deleted attachments in a directory and its subdirectories. Then removes empty directories. */
+/** Removes the files of deleted attachments in a directory and its subdirectories, and then empty directories. */
 function removeFiles(directory: string, isKept: (owner: string) => boolean): string[] {
   const removed: string[] = []
   for (const name of namesIn(directory)) {

@@ -39,7 +39,7 @@ export interface Inside {
   readonly neighbours: readonly Neighbour[] | undefined
   /** The namespace's routes to its own addresses, by the text of the address in the attachments. */
   readonly routesTo: ReadonlyMap<string, ListedRoute | RouteRefusal>
-  /** The base chains of the namespace's packet filter, with their rules. Undefined if there are none or unreadable. */
+  /** The base chains of the namespace's packet filter, with their rules. Undefined if none exist, or if unreadable. */
   readonly filter: FilterView | undefined
   /** The requested values below /proc/sys, by path. Lacks values that the kernel does not have. */
   readonly settings: ReadonlyMap<string, string>

@@ -29,7 +29,7 @@ export interface Unread {
 export interface CacheEntry extends CachedAttachment {
   readonly writtenMs: number | undefined
   readonly cacheDir?: string
-  /** The network at the time of the ADD. Entries with the same configuration share one value. */
+  /** The network at the time of the ADD, one value for all entries with the same configuration. */
   readonly recorded?: RecordedNetwork
 }
 

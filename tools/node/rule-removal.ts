@@ -20,7 +20,7 @@ export function deleteRulesOf(owner: Owner): void {
   )
 }
 
-/** Deletes, like GC, what `deleteRulesOf` deletes, for a network's attachments except valid ones. Throws `CniError`. */
+/** Deletes rules like `deleteRulesOf`, of all attachments to a network except those in `valid`. Throws `CniError`. */
 export function deleteStaleRules(network: string, valid: readonly Owner[]): void {
   removeRules(
     (hostports) => hostports.gc(network, valid),

@@ -25,7 +25,7 @@ import {
   whyBlockedByIpsec,
 } from "./trip.ts"
 
-/** Delivers a packet to a container. Evaluates whether the container accepts it, and the path of the answer. */
+/** Evaluates whether a container accepts a packet, and the path of its answer. */
 export function arriveAtContainer(trip: Trip, arrived: Packet, other: NodeAttachment, what: string): Hop[] {
   const { way, node } = trip
   const { link: end, netns, ifName } = other
@@ -197,7 +197,7 @@ function comeBack(trip: Trip, client: NodeAttachment, packet: Packet, what: stri
   return way.arrive(what)
 }
 
-/** Delivers a packet to the host itself. Evaluates whether the host accepts it, and the path of the answer. */
+/** Evaluates whether the host itself accepts a packet, and the path of its answer. */
 export function arriveAtHost(trip: Trip, arrived: Packet): Hop[] {
   const { way } = trip
   const answer = (back: Trip) => fromHost(back, arrived)

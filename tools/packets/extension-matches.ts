@@ -181,7 +181,7 @@ function matchMultiport(info: Info, packet: Packet): Answer {
   return undefined // the source port
 }
 
-/** Evaluates the ICMP type: struct ipt_icmp and ip6t_icmp. An echo has code 0. */
+/** Evaluates the ICMP type and code, which is 0 for an echo: struct ipt_icmp and ip6t_icmp. */
 function matchIcmp(info: Info, packet: Packet, wanted: number): Answer {
   const echo = icmpTypeOf(packet)
   if (packet.protocol !== wanted) return false

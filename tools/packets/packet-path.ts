@@ -7,7 +7,7 @@ export interface Hop {
   readonly what: string
   /** "no": the packet ends here. "perhaps": the step depends on unknown data. */
   readonly passes: "yes" | "no" | "perhaps"
-  /** The number of the path, from 1, after a random choice. Undefined for steps that all paths share. */
+  /** The number of the path, from 1, if random choices lead to several. Undefined for steps that all paths share. */
   readonly way?: number
   /** Whether the step is part of the answer's path. */
   readonly isAnswer?: true
