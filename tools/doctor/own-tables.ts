@@ -5,7 +5,7 @@ import { pluginsOf } from "./attachments.ts"
 import { affectedBy, type Check, cniCommand, containerLinks, type DoctorInput, type Finding } from "./finding.ts"
 import { sh } from "./remedy.ts"
 
-/** The base chains of the tables that ADD creates, each with rules. */
+/** The base chains that ADD creates in each table, none of which is empty. */
 const BASE_CHAINS: Readonly<Record<string, readonly string[]>> = {
   cni_masquerade: ["postrouting"],
   cni_hostports: ["prerouting", "output", "postrouting"],

@@ -11,7 +11,7 @@ interface Station {
   readonly segment: string
 }
 
-/** Finds addresses and MACs that two containers of one segment share, or that a container shares with its bridge. */
+/** Finds addresses and MACs that two containers of one segment share, and container addresses that their bridge has. */
 export const checkSegments: Check = ({ examined, node }) => {
   const stations = examined.flatMap((each) =>
     each.interfaces.flatMap((one): Station[] => {

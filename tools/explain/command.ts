@@ -57,7 +57,7 @@ Examples:
   },
 }
 
-/** Returns the message about an unknown error, with the section about the error's code, or a similar name. */
+/** Returns the message about an unknown error, with a similar name and the section about the error's code, if any. */
 function nothing(asked: string, code: Section | undefined): string {
   const number = code?.headline.split(":")[0]
   const hint =

@@ -97,7 +97,7 @@ function labels(): string[] {
   return removeLabels(filter?.socket) ? ["chain CNI-FIREWALL-OWNERS of iptables"] : []
 }
 
-/** Removes ifb devices of bandwidth, because the Go plugin's DEL finds only one for each container. */
+/** Removes ifb devices of deleted containers, because the Go plugin's DEL finds only one for each container. */
 function removeLinks({ links }: Node, isLiving: (owner: string) => boolean): string[] {
   const gone = links.filter(({ kind, nsid, alias = "" }) => {
     return kind === "ifb" && nsid === undefined && alias.split("/").length === 3 && !isLiving(alias)
