@@ -19,7 +19,7 @@ export class Load implements AsyncDisposable {
     this.#processes = Array.from({ length: count }, () => Bun.spawn([...command]))
   }
 
-  /** The number of running processes, which is smaller than the number of started ones if a process has failed. */
+  /** The number of running processes. If a process has failed, this is less than the number that was started. */
   get running(): number {
     return this.#processes.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null).length
   }

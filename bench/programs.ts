@@ -15,7 +15,7 @@ export const programs = {
   traffic: join(directory, "traffic"),
 } as const
 
-/** Compiles these programs, and the station's. */
+/** Compiles the benchmark's programs and the program of the lab's station. */
 export async function buildPrograms(): Promise<void> {
   mkdirSync(directory, { recursive: true })
   await buildStation()

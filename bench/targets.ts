@@ -12,7 +12,7 @@ export type Cell = readonly [row: string, contender: string]
 /** The figure that is compared: median or 99th percentile of wall time, or CPU time. */
 export type Figure = "median" | "p99" | "cpuMs"
 
-/** A bound that must hold for the ratio of our figure to another one, and a goal. */
+/** The ratio of our figure to another figure, with a bound that must hold and a goal. */
 export interface Target {
   readonly what: string
   readonly figure: Figure

@@ -8,7 +8,7 @@ import { join } from "node:path"
 import { type Declaration, type Module, readModule, type Source } from "./declarations-module.ts"
 import { root, run } from "./engine.ts"
 
-/** Declarations that replace those of the sources, with fewer members. */
+/** Declarations with fewer members, which replace those in the sources. */
 const narrowed: Readonly<Record<string, string>> = {
   NamespaceFile: `/** The file at a path, opened once. */
 export interface NamespaceFile {

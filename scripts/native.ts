@@ -124,12 +124,12 @@ async function buildOne(start: Start, out: string, flavour: Flavour, programs: r
   })
 }
 
-/** Builds one executable with programs that starts from bytecode. */
+/** Builds one executable with several programs, which starts from bytecode. */
 export async function buildFromBytecode(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("bytecode", out, flavour, programs)
 }
 
-/** Builds one executable with programs that starts from a heap image. */
+/** Builds one executable with several programs, which starts from a heap image. */
 export async function buildFromSnapshot(out: string, flavour: Flavour, programs: readonly Program[]): Promise<void> {
   await buildOne("snapshot", out, flavour, programs)
 }

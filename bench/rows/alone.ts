@@ -57,7 +57,7 @@ async function startAlone(suite: Suite, { type, keys, ifName = "eth0", isChained
 
 const canRun = ({ needs }: Alone) => needs === undefined || hasFeature(needs)
 
-/** Returns the scenarios of plugins without another row, if the kernel supports them. */
+/** Returns the scenarios of plugins that no other scenario measures, if the kernel supports them. */
 export function alones(suites: readonly Suite[]): Scenario[] {
   return plugins.filter(canRun).map((plugin) => ({
     name: plugin.type,

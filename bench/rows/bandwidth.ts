@@ -72,7 +72,10 @@ const numbers = new Intl.NumberFormat("en")
 
 export const withLimited = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} limited`
 
-/** Returns the scenario of a container that is limited in both directions, alone and beside a thousand others. */
+/**
+ * Returns the scenario of a container that is limited in both directions, alone and beside a thousand limited
+ * containers.
+ */
 export function bandwidths(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withLimited(suite.name, count), () => startBandwidth(suite, count)] as const),

@@ -50,7 +50,9 @@ const numbers = new Intl.NumberFormat("en")
 
 export const withContainers = (suite: Suite["name"], count: number) => `${suite}, beside ${numbers.format(count)}`
 
-/** Returns the scenario of policy "same-bridge", alone and beside a thousand others, in nf_tables and Go's iptables. */
+/**
+ * Returns the scenario of policy "same-bridge", alone and beside a thousand containers, in nf_tables and Go's iptables.
+ */
 export function firewalls(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withContainers(suite.name, count), () => startFirewall(suite, count)] as const),

@@ -17,7 +17,9 @@ async function startVersion(bin: string, cold = false): Promise<Contender> {
   }
 }
 
-/** Returns the scenarios of a plugin's start, also the first one after a boot, beside a program that does nothing. */
+/**
+ * Returns the scenarios of a plugin's start, also of the first start after a boot, beside a program that does nothing.
+ */
 export function versions(suites: readonly Suite[]): Scenario[] {
   const scenario = (name: string, cold: boolean): Scenario => ({
     name,

@@ -250,7 +250,7 @@ function isDigit(char: number): boolean {
   return char >= 0x30 && char <= 0x39
 }
 
-/** Throws for several addresses of a family in a version below 0.3.0, whose result has only one of each. */
+/** Throws if a result would have several addresses of a family in a CNI version below 0.3.0, which allows only one. */
 function checkFamilies(sets: readonly RangeSet[], version: string): void {
   const count = { [AF_INET]: 0, [AF_INET6]: 0 }
   for (const set of sets) if (set[0]) count[set[0].start.family]++

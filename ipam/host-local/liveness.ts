@@ -47,7 +47,7 @@ export function livenessOf(
   return isOld && !isHere ? "dead" : "lost"
 }
 
-/** Reports whether the reservation is the recorded one, and not a later one of the same owner. */
+/** Reports whether the reservation is the recorded one, rather than a later reservation of the same owner. */
 function isUnchanged(files: Files, directory: string, { addresses, written }: LeaseRecord): boolean {
   try {
     return addresses.every((address, at) => files.stat(`${directory}/${address}`).modified === written[at])

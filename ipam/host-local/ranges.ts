@@ -59,7 +59,7 @@ export function isSameAddress(a: Address, b: Address): boolean {
   return a.family === b.family && a.value === b.value
 }
 
-/** Reports whether an address is between two others of the same family, which are included. */
+/** Reports whether an address is between `first` and `last`, or one of them, and of the same family. */
 export function isBetween({ family, value }: Address, first: Address, last: Address): boolean {
   return family === first.family && value >= first.value && value <= last.value
 }

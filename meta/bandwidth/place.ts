@@ -30,7 +30,7 @@ export function limitedPlace(
   return { ...place, sends, receives }
 }
 
-/** The container's namespace and the host's, as one call sees them. */
+/** The container's namespace and the host's, opened for one call. */
 export class Sides implements Disposable {
   readonly host: RouteSocket
   readonly sandbox: Netns | undefined

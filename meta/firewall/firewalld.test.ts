@@ -5,7 +5,10 @@ import { Firewalld } from "./firewalld.ts"
 
 type Call = Parameters<Bus["call"]>[0]
 
-/** Returns a fake firewalld with these answers, the calls that it received, and whether its bus is closed. */
+/**
+ * Returns a fake firewalld whose calls return the result of `answer`, the calls that it received, and how often its bus
+ * was closed.
+ */
 function answering(answer: () => ReturnType<Bus["call"]>, hasOwner: (name: string) => boolean = () => true) {
   const calls: Call[] = []
   const state = { closed: 0 }

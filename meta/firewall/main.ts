@@ -12,7 +12,9 @@ export { firewallKeyDocs } from "./config.ts"
 
 export { listAccepted, removeAcceptMarked, removeLabels }
 
-/** Accepts a container's traffic in the host's firewall, and separates the container from those of other bridges. */
+/**
+ * Accepts a container's traffic in the host's firewall, and separates the container from containers on other bridges.
+ */
 export const firewall = defineRestorable<FirewallConfig>({
   name: "firewall",
   fields: firewallFields,

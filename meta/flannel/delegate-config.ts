@@ -32,7 +32,7 @@ export function delegateConfig(config: FlannelConfig, { networks, subnets, mtu, 
   return { ...byFlanneld, ...base, ipam, ...(config.runtimeConfig ? { runtimeConfig: config.runtimeConfig } : {}) }
 }
 
-/** Returns the configuration that a delegate needs for DEL if the one of its ADD is missing. */
+/** Returns the configuration that a delegate needs for DEL if the configuration of its ADD is missing. */
 export function requiredParts({ cniVersion, name, delegate, ipam }: FlannelConfig): JsonObject {
   const { ranges: _, ...others } = foldKeys(ipam, ["type", "ranges", "routes", ...formerRange])
   for (const key of formerRange) delete others[key]

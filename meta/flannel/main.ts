@@ -97,7 +97,7 @@ function adviceOnChange({ name, dataDir }: FlannelConfig, subnets: readonly stri
   return former.size > 0 ? whatToDo([...former], subnets) : undefined
 }
 
-/** Returns an attachment's subnets if they differ from the node's current ones, otherwise none. */
+/** Returns an attachment's subnets if they differ from the node's current subnets, or else none. */
 function changed(kept: JsonObject | undefined, subnets: readonly string[]): string[] {
   const former = kept ? subnetsOf(kept) : []
   return former.join() === subnets.join() ? [] : former
@@ -126,7 +126,7 @@ function configFor({ raw }: Call, kept: JsonObject, keys: readonly string[]): Ui
   return encodeConfig(withPresent(raw, kept, keys))
 }
 
-/** Returns the stored configuration with the runtime's current values in place of those of ADD. */
+/** Returns the stored configuration with the runtime's current values instead of the values at ADD. */
 function withPresent(raw: JsonObject, kept: JsonObject, keys: readonly string[]): JsonObject {
   const current: JsonObject = {}
   for (const key of ["cniVersion", ...keys]) {

@@ -117,7 +117,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
   const portMappings: readonly Mapping[] = (read.runtimeConfig?.portMappings ?? []).map(readMapping)
   if (!lenient) refuseContradictions(portMappings)
   return {
-    /** Undefined if DEL or GC cannot parse them. */
+    /** Undefined if the mappings are invalid in a call of DEL or GC. */
     portMappings: isUnreadable ? undefined : portMappings,
     /** Undefined means nftables, or iptables if the kernel or kube-proxy requires it. */
     backend: askedBackend(read, lenient),
@@ -125,7 +125,7 @@ export function parsePortmapConfig(_network: NetworkConfig, { verb, raw }: Confi
     masqAll: read.masqAll,
     /** The mark bit that the iptables rules set on packets to masquerade. */
     markMasqBit: read.markMasqBit ?? 13,
-    /** The chain of iptables that sets a mark in place of ours. */
+    /** The chain of iptables that sets the mark instead of our own chain. */
     externalSetMarkChain: read.externalSetMarkChain || undefined,
     /** Additional conditions for packets, as parts of a rule in the syntax of the backend's program. */
     conditions: {

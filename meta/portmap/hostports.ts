@@ -161,8 +161,8 @@ export class Hostports implements Disposable {
   }
 
   /**
-   * Flushes the UDP conntrack entries of deleted mappings, and of those in the hints, which may have been in iptables
-   * or in a flushed table.
+   * Flushes the UDP conntrack entries of deleted mappings, and of those in the hints, because these may have been in
+   * iptables or in a flushed table.
    */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]

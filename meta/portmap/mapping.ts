@@ -27,7 +27,7 @@ export const protocolNumber = { tcp: 6, udp: 17, sctp: 132 } as const satisfies 
 
 export const families = [AF_INET, AF_INET6] as const
 
-/** A port of the host, on all of its addresses or on one. */
+/** A port of the host, on all of the host's addresses or on one of them. */
 export interface HostPort {
   protocol: Protocol
   hostPort: number

@@ -17,7 +17,10 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/** Restores published ports, then the guard of `route_localnet`, and last the setting, safe only with the guard. */
+/**
+ * Restores published ports, then the guard of `route_localnet`, and then `route_localnet`, which is safe only with the
+ * guard.
+ */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()

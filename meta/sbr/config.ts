@@ -36,7 +36,7 @@ export function parseSbrConfig(_network: NetworkConfig, { verb, raw }: ConfigCal
   return {
     /** The table that the rules select, with other programs' routes; undefined for a separate table per address. */
     table: read.table,
-    /** The gateways that replace those of the result, by family. */
+    /** The gateways that replace the result's gateways, by family. */
     gateways: isCleanup(verb) ? new Map<Family, Uint8Array>() : byFamily(gateways),
     /** Whether table main keeps the routes to the networks, with the addresses as preferred source. */
     addSourceHints: read.addSourceHints,

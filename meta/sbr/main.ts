@@ -17,7 +17,7 @@ import { addSourceRule, deleteRules, gatewayFor, routeBySource } from "./tables.
 
 export { sbrKeyDocs } from "./config.ts"
 
-/** Makes packets from an interface's addresses leave by that interface, through routing tables of their own. */
+/** Makes packets from an interface's addresses leave through that interface, by a routing table for each address. */
 export const sbr = defineRestorable<SbrConfig>({
   name: "sbr",
   fields: sbrFields,

@@ -7,7 +7,7 @@ import type { SysctlEntry } from "./sysctls.ts"
 /** The administrator's list of sysctls that a configuration may set. If the file does not exist, all are allowed. */
 const ALLOW_LIST = "/etc/cni/tuning/allowlist.conf"
 
-/** The length of the longest accepted key, the same as of the longest path that the kernel accepts (PATH_MAX). */
+/** The length of the longest accepted key, which is that of the longest path that the kernel accepts (PATH_MAX). */
 const longestKey = 4096
 
 /** The maximum length of all keys together: enough for hundreds of sysctls, matched in a fraction of a second. */

@@ -4,7 +4,7 @@ import { BackupFile } from "./backup-file.ts"
 import { readSysctlKeys } from "./config.ts"
 import { sameValue, sysctlPaths } from "./sysctls.ts"
 
-/** A sysctl whose value differs from the one that ADD set. */
+/** A sysctl whose value differs from the value that ADD set. */
 export interface ChangedSysctl {
   /** The path below /proc/sys: "net/ipv4/conf/eth0/rp_filter" */
   readonly path: string

@@ -43,15 +43,17 @@ const IFF_LOWER_UP = 0x10000
  * again. A link that is already down loses its IPv6 addresses too.
  */
 interface Losable {
-  /** The routes to move from the link's former table to its new one. */
+  /** The routes to move from the table of the link's former VRF to that of its new one. */
   routes: RouteSpec[]
   /** Routes in other tables, which are added back to the same table. */
   otherRoutes: RouteSpec[]
-  /** The destinations of the kernel's own routes, which it adds again with addresses even if a plugin deleted them. */
+  /**
+   * The destinations of the kernel's own routes. Others, which a plugin had deleted, are deleted again after the move.
+   */
   connected: ReadonlySet<string>
   /** The IPv6 addresses, in any state. */
   addresses: Address[]
-  /** The addresses needed by the caller or a route and usable before the move, which waits until they are again. */
+  /** The addresses for which the move waits: usable before, and needed by the caller or as the source of a route. */
   awaited: Address[]
 }
 

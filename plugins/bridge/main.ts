@@ -89,7 +89,7 @@ function familiesOf(gateways: readonly { ip: Uint8Array }[]): Set<Family> {
   return new Set(gateways.map(({ ip }) => familyOf(ip)))
 }
 
-/** Checks that ADD can use the bridge and the interface in the VLAN, if they exist. */
+/** Checks that ADD can use the bridge and the interface in the VLAN. Ignores missing ones, because ADD creates them. */
 function requireLinks({ host, filter }: Pick<Sides, "host" | "filter">, config: BridgeConfig): void {
   if (config.macspoofchk) new SpoofCheck(filter).requireUsable()
   const bridge = findLink(host, config.bridge)

@@ -83,7 +83,7 @@ export function parseIpvlanConfig(network: NetworkConfig, { verb, raw }: ConfigC
   const read = parseConfig(ipvlanFields, raw, isCleanup(verb))
   return {
     ...readInterfaceKeys({ ...read, ipam: network.ipam }, network, { verb, args: "" }),
-    /** Undefined selects the interface of an earlier plugin, or else that of the default route. */
+    /** Undefined selects the interface of an earlier plugin, or else the interface of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "l2",

@@ -17,7 +17,9 @@ import { type IpvlanConfig, ipvlanFields, parseIpvlanConfig } from "./config.ts"
 
 export { ipvlanKeyDocs } from "./config.ts"
 
-/** Gives a container an interface on an interface of the host, with the same MAC, for networks that accept no other. */
+/**
+ * Gives a container an interface on an interface of the host, with the same MAC, for networks that accept no other MAC.
+ */
 export const ipvlan = defineInterfacePlugin<IpvlanConfig, Link>({
   name: "ipvlan",
   kind: "ipvlan",

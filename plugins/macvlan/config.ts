@@ -89,7 +89,7 @@ export function parseMacvlanConfig(network: NetworkConfig, call: ConfigCall) {
   return {
     ...readInterfaceKeys(read, network, call),
     ...(read.mtu < 0 && !isCleanup(call.verb) && { mtu: read.mtu }), // the error names the range that the master allows
-    /** Undefined selects the interface of an earlier plugin, or else that of the default route. */
+    /** Undefined selects the interface of an earlier plugin, or else the interface of the default route. */
     master: read.master || undefined,
     linkInContainer: read.linkInContainer,
     mode: read.mode || "bridge",

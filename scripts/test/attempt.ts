@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { parseTestCases, type TestCase } from "./test-cases.ts"
 
-/** The time limit of one test, and that of one run with all its tests, in milliseconds. */
+/** The time limits of one test and of one run of all its tests, in milliseconds. */
 export interface Limits {
   readonly testMs: number
   readonly fileMs: number
@@ -96,7 +96,7 @@ export function filesToRepeat(files: readonly string[], { cases }: Attempt): str
   return named.length > 0 ? named : [...files]
 }
 
-/** Returns the first attempt with some files' results replaced by those of a second one. */
+/** Returns the first attempt with the results of the `repeated` files replaced by those of the second attempt. */
 export function mended(first: Attempt, repeated: readonly string[], second: Attempt): Attempt {
   const isRepeated = ({ file }: TestCase) => repeated.some((each) => join(each) === file)
   const kept = first.cases.filter((each) => !isRepeated(each))

@@ -39,7 +39,7 @@ interface Doubtful {
 /** The number of failed files above which none runs again, because so many failures are not chance. */
 const mostDoubtful = 10
 
-/** The number of files in the final lists of those that took the most time and the most CPU time. */
+/** The number of files in the final lists of the files that took the most time and the most CPU time. */
 const slowest = 20
 
 /** Runs steps, prints a line with each outcome, and counts failures. The tests' output is written to the log. */
@@ -102,7 +102,7 @@ export class Runner {
     await this.#settle(doubtful)
   }
 
-  /** Adds a line that is printed before the last one. */
+  /** Adds a line to print before the last line. */
   summarize(line: string): void {
     this.#summary.push(line)
   }

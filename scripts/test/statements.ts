@@ -10,7 +10,7 @@ export interface Statement {
   readonly since: string
   /** The source: `S` the specification, `U` upstream, `C` the conventions, `F` runtimes in use. */
   readonly source: string
-  /** Why the statement cannot apply to these plugins, if so. */
+  /** The reason why the statement cannot apply to these plugins, if it cannot. */
   readonly notHere?: string
   /** The different behavior and its reason, if the suite differs on purpose. */
   readonly differs?: string

@@ -30,7 +30,7 @@ export class KernelLink {
   #netns: Netns | undefined
   readonly #packets = new Packets()
   #events: LinkEvents | undefined
-  /** Whether one end of a veth pair was set up and the kernel has not processed its carrier yet. */
+  /** Whether `setUp` has set up one end of a veth pair whose carrier the kernel has not processed yet. */
   #awaitsCarrier = false
   readonly #delayed: (readonly [ClientConfig, Uint8Array])[] = []
   isGone = false

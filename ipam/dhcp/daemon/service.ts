@@ -51,8 +51,8 @@ export class Service {
   }
 
   /**
-   * Answers the waiter with the leases of an attachment, at once if it has them, or else after acquiring them. Throws
-   * `Refusal`.
+   * Answers the waiter with the leases of an attachment: at once if the attachment has leases, or else when it gets
+   * them. Throws `Refusal`.
    */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)

@@ -31,7 +31,7 @@ export interface ClientConfig {
 export interface Lease {
   /** The leased address, such as "10.1.2.3/24". */
   address: string
-  /** The server's address, for DHCPv6 a link-local one. */
+  /** The server's address, which is link-local for DHCPv6. */
   server: string
   /** The hardware address of the server, or of its relay, for unicast packets. */
   serverMac: string

@@ -16,7 +16,7 @@ export const goAllocateRequest = hex(
     "2272657175657374223a5b7b226f7074696f6e223a2236227d5d7d7d0a00",
 )
 
-/** The daemon's answer to that ADD, after its own first bytes. */
+/** The daemon's answer to `goAllocateRequest`, after the first bytes that the daemon sends. */
 export const goAllocateReply = hex(
   "3aff8103010108526573706f6e736501ff82000103010d536572766963654d6574686f64010c00010353657101060001054572726f72010c" +
     "00000012ff82010d444843502e416c6c6f636174650051ff8303010106526573756c7401ff84000105010a434e4956657273696f6e010c00" +

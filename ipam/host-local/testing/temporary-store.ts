@@ -17,7 +17,7 @@ export class TemporaryStore implements Disposable {
   readonly directory: string
   /** The store's output on stderr. */
   readonly log: string[] = []
-  /** The system calls for callers without their own. */
+  /** The system calls for callers that have no `files`. */
   files = kernelFiles
   readonly #parent: string
   readonly #sets: ReturnType<typeof parseRangeSets>
@@ -42,7 +42,7 @@ export class TemporaryStore implements Disposable {
     release(this.open(caller), owner(name))
   }
 
-  /** Runs GC with these containers as valid. */
+  /** Runs GC with only these containers as valid. */
   keep(names: string[], caller: Caller = {}): void {
     releaseOthers(this.open(caller), ({ containerId }) => names.includes(containerId))
   }

@@ -142,13 +142,13 @@ export function deleteFirewall(socket: NetlinkSocket, sought: SoughtAddresses): 
   return deleted
 }
 
-/** Returns the addresses' elements, or only those that contain one of `needles`. Throws `NetlinkError`. */
+/** Returns the elements of all addresses, or only those that contain one of `needles`. Throws `NetlinkError`. */
 export function listAddresses(socket: NetlinkSocket, needles?: readonly Uint8Array[]): Element[] {
   const sets = Object.values(containers).flatMap((set) => [set, set.standby])
   return sets.flatMap((set) => findElements(socket, set, needles)?.elements ?? [])
 }
 
-/** Returns the elements of addresses, also standby ones, by one request per address. Throws `NetlinkError`. */
+/** Returns the elements of `addresses`, also those on standby, by one request per address. Throws `NetlinkError`. */
 export function findAddresses(socket: NetlinkSocket, addresses: readonly Uint8Array[]): Element[] {
   const queues = new KeyQueues(socket)
   return addresses.flatMap((ip) => membersOf(queues.find(containers[familyOf(ip)], [ip])))

@@ -42,7 +42,10 @@ export function askedBy(policy: Policy, link: HostLink, containerId: string, com
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
 }
 
-/** Returns the policy requests, or only those with one of `needles`, a comment or a bridge. Throws `NetlinkError`. */
+/**
+ * Returns the policy requests. With `needles`, returns only those with one of these comments or bridges. Throws
+ * `NetlinkError`.
+ */
 export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
     (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),

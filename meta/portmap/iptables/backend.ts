@@ -72,7 +72,10 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
   }
 }
 
-/** Guards 127.0.0.0/8 on an interface, before the rules, whose `route_localnet` admits packets of other hosts. */
+/**
+ * Guards 127.0.0.0/8 on an interface before the rules are added, because `route_localnet` admits packets of other
+ * hosts.
+ */
 function addGuard(context: DeleteContext, link: string, undo: Undo): void {
   const made = guardLocalnet(context.socket, link)
   undo.defer("guard 127.0.0.0/8", () => {

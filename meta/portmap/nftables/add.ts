@@ -34,7 +34,7 @@ export interface TableChanges {
   replaced: readonly Group[]
   /** New records of interfaces that need `route_localnet`. */
   localnet: readonly LocalnetEntry[]
-  /** The addresses of the container's other attachments that have some of the ports, whose new mappings wait. */
+  /** The addresses of the container's other attachments that have some of the ports, so that the new mappings wait. */
   ahead: readonly Uint8Array[]
   /** Whether the caller must call `promoteNext`. */
   mustPromote?: boolean
@@ -131,7 +131,7 @@ function planTable(socket: NetlinkSocket, spec: TableSpec): Planned {
   }
 }
 
-/** Activates mappings that wait for one deleted while `nft` ran, which ignores the generation of the rule set. */
+/** Activates mappings that wait for a mapping that was deleted while `nft` ran: `nft` does not notice such changes. */
 export function promoteNext(socket: NetlinkSocket, portmap: PortmapSpec): void {
   atomically(socket, () =>
     tableSpecs(portmap).flatMap(({ layout, groups }) => {
@@ -179,7 +179,7 @@ export interface AddPlan {
   stale: Element[]
   /** The host ports whose new mappings wait, as text. */
   standingBy: string[]
-  /** The addresses to which these ports lead until then. */
+  /** The addresses to which the ports in `standingBy` are mapped while the new mappings wait. */
   ahead: Uint8Array[]
 }
 

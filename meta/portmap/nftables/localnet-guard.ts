@@ -126,7 +126,7 @@ export interface LocalnetRecord {
    * mapping.
    */
   links: readonly string[]
-  /** The interfaces in `localnet_guarded` whose setting is still enabled, as it was before. */
+  /** The interfaces in `localnet_guarded` whose `route_localnet` is still enabled, as it was before. */
   guarded: readonly string[]
 }
 

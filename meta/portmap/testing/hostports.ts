@@ -59,7 +59,10 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/** Returns all rules, identified by comments, with hairpin rules of these prefix lengths, the first length's last. */
+/**
+ * Returns all rules of both families, identified by comments, with hairpin rules for the prefix lengths of IPv4 and
+ * IPv6.
+ */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
     [...layout.rules, ...prefixes.slice(at, at + 1).map(layout.hairpinRule)].map(
