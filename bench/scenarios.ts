@@ -17,10 +17,7 @@ import { traffics } from "./rows/traffic.ts"
 import { versions } from "./rows/version.ts"
 import type { Suite } from "./suites.ts"
 
-/**
- * The scenarios that are also measured with other work on the node. With a busy disk, a 99th percentile takes longer,
- * so `patience` is higher.
- */
+/** The scenarios that are also measured with other work on the node. A busy disk needs more `patience`. */
 const alsoLoaded: Readonly<Record<LoadKind, { readonly names: readonly RegExp[]; readonly patience: number }>> = {
   processes: {
     names: [

@@ -106,10 +106,7 @@ export function encodePositions(name: string, script: string, map: SourceMap): s
   return [name, files.join(","), steps.join(",")].join("\n")
 }
 
-/**
- * Removes the parts before a line's first word, because the bundler extends the previous line's last part up to that
- * word.
- */
+/** Removes the parts before a line's first word, to which the bundler extends the previous line's last part. */
 function fromFirstWord(pieces: readonly Piece[], column: number): readonly Piece[] {
   const before = pieces.filter((piece) => piece.column <= column).length
   return pieces.slice(Math.max(0, before - 1))

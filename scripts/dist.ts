@@ -78,10 +78,7 @@ const directories: Readonly<Record<StagedFile["kind"], string>> = {
 const block = 512
 const sizeAt = [124, 136] as const
 
-/**
- * Compresses a tar file to gzip members (RFC 1952, 2.2), one for each header and content. Compresses equal contents
- * once.
- */
+/** Compresses a tar file to gzip members (RFC 1952, 2.2): each header and content, but equal contents only once. */
 function compressTar(tar: Buffer): Buffer {
   const members: Buffer[] = []
   const known = new Map<string, Buffer>()

@@ -14,10 +14,7 @@ export { pluginNames }
 /** The plugins that listen to the network, which start from bytecode. */
 export const listeners: readonly string[] = pluginNames.filter((name) => requirePlugin(name).listens)
 
-/**
- * Returns an executable's programs. If it has a single plugin, any file name selects it, because users make copies and
- * links.
- */
+/** Returns an executable's programs. Any file name selects a single plugin, because users make copies and links. */
 export async function programsOf(...names: readonly string[]): Promise<readonly Program[]> {
   const programs = await Promise.all(names.map(programOf))
   const [alone, another] = programs

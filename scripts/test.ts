@@ -29,10 +29,7 @@ import { parseStatements } from "./test/statements.ts"
 const root = join(import.meta.dir, "..")
 const tool = (name: string) => join(root, "node_modules/.bin", name)
 
-/**
- * The time limits, which end only tests that hang: with ten other programs per processor, a test takes ten times as
- * long.
- */
+/** The time limits end only tests that hang. With ten other programs per processor, tests take ten times as long. */
 const limits = { testMs: 900_000, fileMs: 3_600_000 }
 
 /** The number of test files that run at the same time, each of which waits for two thirds of its time. */
@@ -118,10 +115,7 @@ async function integration(runner: Runner, files: readonly string[]): Promise<vo
   await runner.tests(alone(ordered), limits, lanes)
 }
 
-/**
- * The tests to run with sanitizers: each plugin and verb, both packet filters, failures, undo, a third of the tool's
- * tests.
- */
+/** The tests to run with sanitizers: each plugin, each verb, both packet filters, failures, undo, some of the tool. */
 const watched = [
   "bridge/{add,chained,check,masquerade,spoof,undo,vlan}",
   "cni/{diff,doctor,dry-run,explain,gc,graph,left-behind,lint,ps,reattach,trace}",
@@ -209,10 +203,7 @@ function integrationFiles(room?: (typeof roomsOfTheirOwn)[number]): string[] {
   return testFiles(["integration"]).filter((file) => roomOf(file) === room)
 }
 
-/**
- * The tests that have a long form, which prints figures. Files are listed one by one where Bun's globs would need a
- * slash inside braces.
- */
+/** The tests that have a long form, which prints figures. Patterns repeat, because braces cannot contain a slash. */
 const withLongForm = [
   "integration/faults/*.test.ts",
   "integration/executable/memory.test.ts",

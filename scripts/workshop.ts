@@ -180,8 +180,8 @@ export class Workshop {
 
 /**
  * Returns the linker flag with the suite's name, a digest of the executables' inputs. Executables with the same name
- * have the same sources, whatever their start mode and plugin, and `pkg/invoke` relies on that. `script` is the bundle
- * of all programs of the suite.
+ * have the same sources, in every start mode and for every plugin, and `pkg/invoke` relies on that. `script` is the
+ * bundle of all programs of the suite.
  */
 function named(script: string, engine: readonly string[], { memory, flags, engineFlags }: Required<Flavour>): string {
   const sources = [...new Bun.Glob("*.[ch]").scanSync(hostDirectory)].sort().map((name) => join(hostDirectory, name))

@@ -72,10 +72,7 @@ const numbers = new Intl.NumberFormat("en")
 
 export const withLimited = (suite: Suite["name"], count: number) => `${suite}, ${numbers.format(count)} limited`
 
-/**
- * Returns the scenario of a container that is limited in both directions, alone and beside a thousand limited
- * containers.
- */
+/** Returns the scenario of a container that is limited in both directions, alone and beside a thousand of these. */
 export function bandwidths(suites: readonly Suite[]): Scenario[] {
   const filled = suites.flatMap((suite) =>
     fillings.map((count) => [withLimited(suite.name, count), () => startBandwidth(suite, count)] as const),

@@ -8,10 +8,7 @@
 import type { Call, JsonObject, Result } from "libcni/plugin"
 import { CniError, Code, definePlugin, Failures, runPlugin, Undo } from "libcni/plugin"
 
-/**
- * Parses `delegates`, the configurations of other plugins. For DEL and GC, omits malformed ones; otherwise throws code
- * 7.
- */
+/** Parses `delegates`, the configurations of other plugins. For DEL and GC, omits invalid ones; else throws code 7. */
 function config(_network: object, { verb, raw }: Pick<Call, "verb" | "raw">): JsonObject[] {
   const given = Array.isArray(raw.delegates) ? raw.delegates : []
   const isConfig = (value: unknown): value is JsonObject => typeof (value as JsonObject | null)?.type === "string"
@@ -29,10 +26,7 @@ function delegation(call: Call, config: JsonObject, index: number): [type: strin
   return [String(config.type), new TextEncoder().encode(JSON.stringify(request)), ifName]
 }
 
-/**
- * Returns the valid attachments of one delegate, made from those of this plugin. The first delegate has the same
- * interfaces, delegate `index` has `netINDEX`.
- */
+/** Returns the valid attachments of delegate `index`: this plugin's, with the name of the delegate's interface. */
 function attachmentsOf(valid: readonly { containerID: string; ifname: string }[], index: number) {
   return valid.map(({ containerID, ifname }) => ({ containerID, ifname: index === 0 ? ifname : `net${index}` }))
 }

@@ -44,20 +44,14 @@ interface Container {
   readonly ports: readonly PortMapping[]
   /** The address that the network assigned. */
   readonly address?: string
-  /**
-   * The process that creates the container. If this process has ended without removing the field, the container is
-   * incomplete.
-   */
+  /** The process that creates the container. If it ended without removing this field, the container is incomplete. */
   readonly maker?: number
 }
 
 const directoryOf = (name: string) => join(containers, name)
 const namespaceOf = (name: string) => join(directoryOf(name), "netns")
 
-/**
- * Runs a program and waits for its end. The output goes to a file, because a pipe could stay open in the program's
- * children.
- */
+/** Runs a program and waits for its end. The output goes to a file, because a child may keep the output open. */
 async function run(program: string, ...args: string[]): Promise<void> {
   const log = join(containers, ".log")
   const child = spawn(program, args, { stdio: ["ignore", "ignore", openSync(log, "w")] })
@@ -126,10 +120,7 @@ async function make(container: Container, rootfs: string, command: readonly stri
   }
 }
 
-/**
- * Restarts a container's process in its network. If CHECK fails, as after a reboot or a flush of rules, attaches it
- * again.
- */
+/** Restarts a container's process in its network. Attaches it again if CHECK fails, as after a reboot or a flush. */
 async function restart(name: string): Promise<void> {
   const container = read(name)
   await crun("delete", "--force", name)

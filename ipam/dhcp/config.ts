@@ -160,10 +160,7 @@ export function parseDhcpConfig(raw: JsonObject, args: string, lenient = false) 
     request: attempt(lenient, none, () => requestList(ipam.request, ipam.useOptions)),
     /** The metric of all routes in the result; 0 to leave the servers' metrics unchanged. */
     priority: ipam.priority,
-    /**
-     * Whether the result has the server's name servers, domains and MTU. If false, it has only the options that
-     * upstream uses.
-     */
+    /** Whether the result has the server's DNS settings and MTU. If not, it has only the options that upstream uses. */
     useOptions: ipam.useOptions,
     broadcast: ipam.broadcast,
     /** Whether to probe for an address by ARP before use. */

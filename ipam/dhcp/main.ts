@@ -95,10 +95,7 @@ function withOrWithoutDaemon(call: Call, config: DhcpConfig, method: Method, act
   }
 }
 
-/**
- * Calls `act` with the service on the daemon's journal. Returns false without a journal. Throws code 11 if it is
- * locked.
- */
+/** Calls `act` with the service on the daemon's journal. Returns false without a journal. Throws code 11 if locked. */
 function actOnJournal(log: (line: string) => void, act: (service: Service) => void): boolean {
   const env = hostEnvironment(parseOptions([]), log)
   const { journal } = env

@@ -39,10 +39,7 @@ export function describeOwner({ containerId, ifName }: LeaseOwner): string {
 /** How to install the tool that errors recommend. A node may lack the tool, because no plugin needs it. */
 export const toolHint = '("cni install --tool-dir" installs "cni")'
 
-/**
- * Returns the addresses that have a file, each with the file's name. Ignores names that are not an address as we print
- * it.
- */
+/** Returns the addresses that have a file, each with the file's name. Ignores names not written in our format. */
 export function* listAddresses(files: Files, directory: string): Iterable<[string, Address]> {
   for (const name of files.readDirectory(directory)) {
     const address = parseAddress(name)
@@ -66,10 +63,7 @@ export function readHolder(
   }
 }
 
-/**
- * `O_TMPFILE`, for an unnamed file, on x86-64 and on arm64, <fcntl.h>. The other machine refuses the value with
- * `EINVAL`.
- */
+/** `O_TMPFILE`, for an unnamed file, on x86-64 and arm64, <fcntl.h>. Each machine refuses the other's with `EINVAL`. */
 export const unnamed = [0o20200000, 0o20040000]
 
 /** Returns the prefix in the names of an owner's drafts. If a draft is empty, only this prefix identifies the owner. */
@@ -144,10 +138,7 @@ export class PreparedLease implements Disposable {
   }
 }
 
-/**
- * Removes a file after a failure. Ignores own errors, because the first error says more, and a rebuild handles the
- * file.
- */
+/** Removes a file after a failure. Ignores own errors: the first error says more, and a rebuild handles the file. */
 export function withdraw(files: Files, path: string): void {
   try {
     files.unlink(path)

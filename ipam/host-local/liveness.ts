@@ -7,10 +7,7 @@ export function readBootId(files: Files): string {
   return readSmall(files, "/proc/sys/kernel/random/boot_id").trim()
 }
 
-/**
- * Reports whether a recorded namespace is still at its path. Returns true if stat(2) fails for another reason than a
- * missing file.
- */
+/** Reports whether a recorded namespace is still at its path. Returns true if stat(2) fails although it may exist. */
 export function namespaceExists(files: Files, { path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = files.stat(path)
@@ -20,10 +17,7 @@ export function namespaceExists(files: Files, { path, identity }: NamespaceRecor
   }
 }
 
-/**
- * The state of an owner. The addresses of a "dead" owner may be given to any owner, those of a "lost" one only to the
- * same owner.
- */
+/** The state of an owner. Any owner may get the addresses of a dead owner, only the same owner those of a lost one. */
 export type Liveness = "alive" | "lost" | "dead"
 
 /**

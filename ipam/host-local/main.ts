@@ -20,10 +20,7 @@ export { findNodeRanges, type NodeRanges, RANGES_DIRECTORY } from "./node-ranges
 export { type Address, capacityOf, formatAddress, formatRangeSet, parseAddress, type Range } from "./ranges.ts"
 export { type HostLocalConfig, parseHostLocalConfig, rangeSetsOf, release, releaseAddress, Store }
 
-/**
- * The host-local plugin. From ADD to DEL, a container has one address of each range set, reserved by a file on this
- * host.
- */
+/** The host-local plugin. From ADD to DEL a container has one address of each range set, reserved by local files. */
 export const hostLocal = definePlugin<HostLocalConfig>({
   name: "host-local",
   fields: hostLocalFields,

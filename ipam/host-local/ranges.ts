@@ -117,10 +117,7 @@ export function rangeOf(set: RangeSet, address: Address): Range | undefined {
   return undefined
 }
 
-/**
- * Reports whether an address is never assigned, because it is a gateway of the set, a network address or a broadcast
- * address.
- */
+/** Reports whether an address is never assigned, as a gateway of the set, a network address or a broadcast address. */
 export function isKeptBack(set: RangeSet, address: Address): boolean {
   for (const { gateway, reserved } of set) {
     if (isSameAddress(gateway, address)) return true

@@ -10,10 +10,7 @@ export interface LeaseRecord {
   readonly addresses: readonly string[]
   /** The boot of the reservation; if another program made the reservation, the boot in which it was first seen. */
   readonly bootId: string
-  /**
-   * The write times of the addresses' files, in nanoseconds since 1970. A later file of the same address has another
-   * time.
-   */
+  /** The write times of the addresses' files, in nanoseconds since 1970. A later file has another time. */
   readonly written: readonly bigint[]
   /** The container's network namespace; absent if another program made the reservation. */
   readonly netns?: NamespaceRecord

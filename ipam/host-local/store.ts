@@ -101,10 +101,7 @@ export class Store {
     }
   }
 
-  /**
-   * Throws `SyscallError` if nothing could be reserved now. If the file system has unnamed files, leaves no file even
-   * if killed.
-   */
+  /** Throws `SyscallError` if nothing could be reserved now. With unnamed files, leaves no file even if killed. */
   tryLease(): void {
     this.#requireOwn()
     const owner = { containerId: "status", ifName: "status" }

@@ -153,10 +153,7 @@ function wantedCidr(text: string, networks: readonly Cidr[]): Cidr | undefined {
   return network ? { ip, prefix: network.prefix } : parseCidr(text)
 }
 
-/**
- * Returns the addresses of `IP` in `CNI_ARGS`, each with the gateway of `GATEWAY` that is in its subnet, if there is
- * one.
- */
+/** Returns the addresses of `IP` in `CNI_ARGS`, each with the gateway of `GATEWAY` in its subnet, if there is one. */
 function askedAddresses(networks: readonly Cidr[], IP = "", GATEWAY = ""): IpConfig[] {
   const list = (value: string) => (value === "" ? [] : value.split(",").map((each) => each.trim()))
   const gateways = list(GATEWAY).map((each) => parseIp(each) ?? refuseArg(`invalid gateway address: ${each}`))

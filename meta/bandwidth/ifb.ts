@@ -13,10 +13,7 @@ import {
 import { CniError, Code, type Owner, ownerComment, type Result } from "../../pkg/types/mod.ts"
 import type { Undo } from "../../pkg/undo/mod.ts"
 
-/**
- * The device's `txqueuelen`, which qdiscs of other programs use; our tbf has its own limit. Upstream's 0 would act as
- * 1.
- */
+/** The device's `txqueuelen`, which qdiscs of other programs use, unlike ours. Upstream's 0 would act as 1. */
 const QUEUE_LENGTH = 1000
 
 export interface IfbOwner {

@@ -9,10 +9,7 @@ import { isLimited, type LimitedPlace, limitedPlace } from "./place.ts"
 import { addRedirect, checkRedirect, listReceiveFilters, removeShaping } from "./redirect.ts"
 import { addShaper, checkShaper } from "./shaper.ts"
 
-/**
- * Removes a link's leftover limits: those of a killed or repeated ADD, and those that upstream's DEL leaves. Throws
- * `CniError`.
- */
+/** Removes a link's leftover limits, those of a killed or repeated ADD or of upstream's DEL. Throws `CniError`. */
 export function removeLeavings(place: LimitedPlace): void {
   const leavings = new Failures()
   removeShaping(place, leavings)
@@ -46,10 +43,7 @@ export function checkLimits({ route, link, sends, receives, ...whose }: LimitedP
   checkShaper(route, ifb, receives)
 }
 
-/**
- * Restores limits on the host's ends of pairs. If the end no longer exists, does nothing: the container's interface was
- * deleted with it.
- */
+/** Restores limits on the host's ends of pairs. Skips deleted ends, with which the container's were deleted too. */
 export function restoreLimits({ attachments, isDry, log }: Restoring<BandwidthConfig>): void {
   const wanted = attachments.filter(({ config }) => config.ingress || config.egress)
   if (wanted.length === 0) return

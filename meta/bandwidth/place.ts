@@ -16,10 +16,7 @@ export interface LimitedPlace extends Place {
   isInside: boolean
 }
 
-/**
- * Returns a link with the configured limits, swapped for the host's end of a pair, which sends what the container
- * receives.
- */
+/** Returns a link with the configured limits. The host's end sends what the container receives, so it swaps them. */
 export function limitedPlace(
   { ingress, egress, subnets }: BandwidthConfig,
   place: Omit<LimitedPlace, "sends" | "receives">,

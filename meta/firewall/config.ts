@@ -89,10 +89,7 @@ function checkChainName(name: string): string | undefined {
   return /^([A-Za-z0-9_][A-Za-z0-9_.-]{0,27})?$/.test(name) ? name : undefined
 }
 
-/**
- * Checks the name of a zone. Control characters are refused, because the name gets into messages and notes; firewalld
- * itself checks the rest.
- */
+/** Checks the name of a zone for control characters, which would spoil messages. firewalld checks the rest. */
 function checkZoneName(name: string): string | undefined {
   return name.length <= 64 && !/\p{Cc}/u.test(name) ? name : undefined
 }

@@ -5,10 +5,7 @@ import { Firewalld } from "./firewalld.ts"
 
 type Call = Parameters<Bus["call"]>[0]
 
-/**
- * Returns a fake firewalld whose calls return the result of `answer`, the calls that it received, and how often its bus
- * was closed.
- */
+/** Returns a fake firewalld that answers by `answer`, its calls, and how often its bus was closed. */
 function answering(answer: () => ReturnType<Bus["call"]>, hasOwner: (name: string) => boolean = () => true) {
   const calls: Call[] = []
   const state = { closed: 0 }

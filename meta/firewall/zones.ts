@@ -123,10 +123,7 @@ export function restoreSources(
   tell(failures, "firewalld has lost its rules; reload it", log)
 }
 
-/**
- * Removes sources. Refusals are logged in one line and do not fail DEL, because firewalld's next reload drops the
- * sources.
- */
+/** Removes sources. Refusals are only logged, in one line, because firewalld's next reload drops the sources. */
 export function removeSources(firewalld: Firewalld, sources: readonly Source[], log: (line: string) => void): void {
   const failures: unknown[] = []
   for (const { zone, source } of sources) {

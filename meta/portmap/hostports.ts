@@ -160,10 +160,7 @@ export class Hostports implements Disposable {
     })
   }
 
-  /**
-   * Flushes the UDP conntrack entries of deleted mappings, and of those in the hints, because these may have been in
-   * iptables or in a flushed table.
-   */
+  /** Flushes UDP conntrack entries of deleted mappings and of the hints, which may have been in iptables. */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all
@@ -196,10 +193,7 @@ export class Hostports implements Disposable {
     return this.#filter === undefined || isClosed(this.#filter.socket)
   }
 
-  /**
-   * Restores the guard of 127.0.0.0/8 for the interfaces `open`. Returns whether it was missing; false without
-   * nf_tables.
-   */
+  /** Restores the guard of 127.0.0.0/8 for `open` links. Returns whether it was missing; false without nf_tables. */
   restoreGuard(open: readonly string[]): boolean {
     return this.#filter !== undefined && restoreGuard(this.#filter.socket, open)
   }

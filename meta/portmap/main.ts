@@ -82,10 +82,7 @@ function tryGuardOpenLinks(call: Call): void {
   }
 }
 
-/**
- * Checks the mappings, and restores the guard of 127.0.0.0/8. For IPv4 in nf_tables, the guard is one of the checked
- * rules.
- */
+/** Checks the mappings, and restores the guard of 127.0.0.0/8, which in nf_tables is one of the checked rules. */
 function checkPortmap(call: Call, config: PortmapConfig): void {
   const addresses = mappedAddresses(requirePrevResult(call), call.ifName, config.portMappings ?? [])
   if (addresses.length === 0) {

@@ -17,10 +17,7 @@ import {
 
 type Ours = Restorable<PortmapConfig>
 
-/**
- * Restores published ports, then the guard of `route_localnet`, and then `route_localnet`, which is safe only with the
- * guard.
- */
+/** Restores published ports, then the guard, and then `route_localnet`, which is safe only with the guard. */
 export function restorePortmap({ attachments, isDry, flows, toIptables, tell, log }: Restoring<PortmapConfig>): void {
   using hostports = Hostports.open()
   using host = RouteSocket.open()
@@ -125,10 +122,7 @@ function findOwnLink(
   return found
 }
 
-/**
- * Returns the interface that another plugin would restore, for a dry run: the last interface of the result that is
- * missing.
- */
+/** Returns the interface that another plugin would restore, for a dry run: the last of the result's missing ones. */
 function findComingLink(host: RouteSocket, one: Ours, addresses: readonly MappedAddress[]): string | undefined {
   if (!addressNeedingLocalnet(addresses)) return undefined
   return hostLinksIn(one.result).findLast((name) => !findLink(host, name))

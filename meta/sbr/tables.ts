@@ -133,10 +133,7 @@ export function addRoutesBack(
   throwFirst(executeAll(inside, wanted, limits), "EEXIST", ...tolerated)
 }
 
-/**
- * Returns the routes of an address's table. Routes without a gateway are first, because they make gateways reachable; a
- * default route is last.
- */
+/** Returns the routes of an address's table: first those without gateway, so that gateways are reachable. */
 export function planTable(
   address: ResultAddress,
   gateway: Uint8Array | undefined,

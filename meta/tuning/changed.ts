@@ -55,10 +55,7 @@ function readBackup(directory: string, owner: Owner): Uint8Array | undefined {
   }
 }
 
-/**
- * Reports whether two values are the same number. The kernel prints "31" for "0x1f", which upstream's ADD does not
- * record.
- */
+/** Reports whether two values are the same number. Only our ADD records that the kernel prints "31" for "0x1f". */
 function isSameNumber(found: string, expected: string): boolean {
   return expected.trim() !== "" && Number(found) === Number(expected)
 }

@@ -13,10 +13,7 @@ import {
 import type { LinkValues } from "./link.ts"
 import { type SysctlEntry, sysctlPaths } from "./sysctls.ts"
 
-/**
- * The directory for backups, the same as upstream's. It is in memory, so that no backup survives the containers' end at
- * a reboot.
- */
+/** The directory for backups, the same as upstream's. It is in memory, because no container survives a reboot. */
 const DATA_DIRECTORY = "/run/cni/tuning"
 
 /** The keys that are allowed both at the top and in `args.cni`. */

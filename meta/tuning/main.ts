@@ -80,10 +80,7 @@ function addTuning(call: InsideCall, config: TuningConfig): Answered {
   return call.answer(tunedResult(previousResult, { ifName: call.ifName, hostMtus }, wanted), undo)
 }
 
-/**
- * Checks every configured value in the kernel. Throws `CniError` with the expected and the found value that differ
- * first.
- */
+/** Checks every configured value in the kernel. Throws `CniError` with the first differing and the expected value. */
 function checkTuning(call: InsideCall, config: TuningConfig): void {
   const { sysctls, link: wanted } = config
   requirePrevResult(call)

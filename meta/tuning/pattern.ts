@@ -62,10 +62,7 @@ function parseSequence(group: Group): Pattern {
   return { is: "sequence", of: parts }
 }
 
-/**
- * Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Ignores a `?` for laziness, which does not
- * change whether a text matches.
- */
+/** Returns the part with its count: `*`, `+`, `?`, `{2}`, `{2,}`, `{2,3}`. Ignores laziness, which changes no match. */
 function repeat(of: Pattern, [text, sign, first, comma, last]: RegExpExecArray): Pattern {
   if (sign) return { is: "repeat", of, least: sign === "+" ? 1 : 0, most: sign === "?" ? 1 : Number.POSITIVE_INFINITY }
   const least = Number(first)

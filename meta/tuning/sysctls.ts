@@ -57,10 +57,7 @@ function locateSysctl(entry: SysctlEntry, ifName: string): Sysctl {
   throw cannot(`find sysctl ${JSON.stringify(entry.key)}`, reason)
 }
 
-/**
- * Reports whether a sysctl has no value to read. A value that only this process may not read does not count, because it
- * could not be restored.
- */
+/** Reports whether a sysctl has no value to read. Returns false for a value that only this process may not read. */
 function hasNoValue(path: string, error: unknown): boolean {
   return isErrno(error, "EIO") || (isErrno(error, "EACCES") && isWriteOnly(path))
 }

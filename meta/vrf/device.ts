@@ -63,7 +63,7 @@ export function requireVrf(inside: NetlinkSocket, spec: VrfSpec, undo: Undo): Vr
   return vrf
 }
 
-/** The maximum number of attempts to find a free table. An attempt fails if another ADD uses the table meanwhile. */
+/** The maximum number of attempts to find a free table. An attempt fails if another ADD uses the table first. */
 const ATTEMPTS = 10
 
 /**

@@ -111,10 +111,7 @@ function refuseOtherMaster(inside: NetlinkSocket, link: Link, vrfName: string): 
   throw refusal(link.name, vrfName, `interface ${link.name} has already a master set: ${master.name}`) // upstream's words
 }
 
-/**
- * Throws if sbr routes by the interface's addresses. The kernel's VRF rule precedes sbr's rules, so these would not
- * work.
- */
+/** Throws if sbr routes by the interface's addresses, because the kernel's VRF rule would precede sbr's rules. */
 function refuseSourceRouting(inside: NetlinkSocket, link: Link, vrfName: string): void {
   const addresses = keysOf(listAddresses(inside, link).map(({ ip }) => ip))
   for (const family of FAMILIES) {

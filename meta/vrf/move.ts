@@ -82,10 +82,7 @@ function destinationOf({ dst, prefix }: RouteSpec): string {
   return `${keyOf(dst)}/${prefix}`
 }
 
-/**
- * Reports whether an address must be restored. Temporary addresses (RFC 8981) need not, because the kernel creates
- * them.
- */
+/** Reports whether an address must be restored. A temporary one (RFC 8981) need not: the kernel creates it itself. */
 function isLost({ flags }: Address): boolean {
   return (flags & IFA_F_TEMPORARY) === 0
 }
@@ -216,10 +213,7 @@ function waitForAddresses(
   )
 }
 
-/**
- * Returns a filter for events about these addresses or their local routes, because there may be thousands of other
- * events.
- */
+/** Returns a filter for events about these addresses or their local routes, because there may be thousands more. */
 function isAbout(addresses: readonly Address[]): (event: Message) => boolean {
   const wanted = keysOf(addresses.map(({ ip }) => ip))
   return (event) => {

@@ -156,10 +156,7 @@ export function requireRoomFor(
   })
 }
 
-/**
- * Enables IPv6 on a link, because the host may disable it by default. If the kernel lacks IPv6, adding the address
- * fails.
- */
+/** Enables IPv6 on a link, because the host may disable it by default. Does nothing if the kernel lacks IPv6. */
 function enableIpv6(name: string): void {
   const setting = `net/ipv6/conf/${name}/disable_ipv6`
   if (findSysctl(setting) === "1") tryWriteSysctl(setting, "0")

@@ -47,10 +47,7 @@ export function planPort({ native, trunk = [] }: VlanConfig): VlanRange[] {
   return [{ first: id, last: id, pvid: true, untagged: true }, ...trunk.flatMap((range) => without(range, id))]
 }
 
-/**
- * Returns the VLANs to remove from a new port: the bridge's default VLAN `id`, unless it is planned, or 0, which means
- * none.
- */
+/** Returns the VLANs to remove from a new port: the bridge's default VLAN `id` unless `plan` has it; 0 means none. */
 export function planDefault({ preserveDefault }: VlanConfig, plan: readonly VlanRange[], id: number): VlanRange[] {
   if (preserveDefault || plan.length === 0 || id === 0) return []
   return plan.some(({ first, last }) => first <= id && id <= last) ? [] : [{ first: id, last: id }]

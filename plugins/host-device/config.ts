@@ -84,10 +84,7 @@ export function parseHostDeviceConfig(network: NetworkConfig, { verb, raw }: Con
   return {
     /** Undefined if the runtime selects a device for each container and has not done so yet. */
     selector,
-    /**
-     * The address of the device on the PCI bus, if known. A device that is known only by this may have a user-space
-     * driver.
-     */
+    /** The address of the device on the PCI bus, if known, even if the device has a driver in user space. */
     pciBusID: (deviceID ?? read.pciBusID) || undefined,
     mtu: undefined,
     acceptRa: read.acceptRa,

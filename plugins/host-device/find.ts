@@ -97,10 +97,7 @@ export function isSelectedRecord(selector: Selector, { device, former }: DeviceR
   }
 }
 
-/**
- * Reports whether a configuration selects a link without a record, which the Go suite moved: it stores the name as
- * alias.
- */
+/** Reports whether a configuration selects a link without a record. For a name, compares the Go suite's alias. */
 export function isSelected(selector: Selector, link: Link): boolean {
   const { permanentMac, parentName, alias } = link.attributes
   switch (selector.by) {

@@ -6,7 +6,7 @@ import { type Answered, type Call, defineRestorable, type InsideCall, runPlugin 
 import { AF_INET, AF_INET6, CniError, Code, familyOf, formatCidr, type IpConfig, isWhole } from "../../pkg/types/mod.ts"
 import { Undo } from "../../pkg/undo/mod.ts"
 
-/** Brings up a container's loopback interface, "lo", whatever `CNI_IFNAME` is. The kernel adds its addresses. */
+/** Brings up a container's loopback interface, which is "lo" for every `CNI_IFNAME`. The kernel adds the addresses. */
 export const loopback = defineRestorable<null>({
   name: "loopback",
   config: () => null,

@@ -80,10 +80,7 @@ export function configureHostEnd(
   }
 }
 
-/**
- * Returns the error for a missing host route. EEXIST means that another container, or the host, already has the
- * address.
- */
+/** Returns the error for a missing host route. EEXIST: the host has a route to the address, as to another container. */
 function noHostRoute(host: NetlinkSocket, end: Link, { dst }: RouteSpec, cause: unknown): CniError {
   const what = `Cannot route ${formatIp(dst)} to "${end.name}"`
   if (!isErrno(cause, "EEXIST")) return new CniError(Code.Internal, what, { cause })

@@ -56,10 +56,7 @@ export async function findObstacles(directory: string): Promise<string[]> {
   return obstacles
 }
 
-/**
- * Records that a commit's tests passed. Throws if the checkout differs from the commit, because other files were
- * tested.
- */
+/** Records that a commit's tests passed. Throws if the checkout differs, because then other files were tested. */
 export async function recordTested(directory: string, tested: string): Promise<void> {
   const { commit, isClean } = await findSource(directory)
   if (commit !== tested) throw new Error(`Cannot record the tests of ${tested}: the checkout is at ${commit}`)

@@ -129,10 +129,7 @@ const withSystemd = (action: string, then: string) =>
   `if [ "$1" = ${action} ] && [ -z "\${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then\n${then}fi\n`
 const reload = "  systemctl --system daemon-reload || true\n"
 
-/**
- * The scripts that dpkg runs. An upgrade restarts a running daemon, whose leases are on disk. A removal stops the
- * daemon.
- */
+/** The scripts that dpkg runs: an upgrade restarts a running daemon, and a removal stops it. Leases are on disk. */
 const maintainerScripts = {
   preinst: `if [ "$1" = install ]; then\n${divert("--add").join("")}fi\n`,
   postinst:

@@ -122,7 +122,7 @@ function schemas(): StagedFile[] {
   return Object.entries(schemaFiles()).map(([name, content]) => text("schema", name, content))
 }
 
-/** Writes files below a directory, dated `age` seconds after 1970. Directories get mode 0755, whatever the umask is. */
+/** Writes files below a directory, dated `age` seconds after 1970. Directories get mode 0755 despite the umask. */
 export function layTree(directory: string, files: readonly PlacedFile[], age: number): void {
   const directories = new Set<string>([directory])
   for (const { path, mode, bytes } of files) {

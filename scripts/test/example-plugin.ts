@@ -19,10 +19,7 @@ export function readSteps(page = readFileSync(join(root, "CONTRIBUTING.md"), "ut
   })
 }
 
-/**
- * Returns a file after a step. Lines of the step begin with " " if they stay, with "-" if they go, with "+" if they are
- * new.
- */
+/** Returns a file after a step. Lines that begin with " " or "-" are before the step, with " " or "+" after it. */
 export function applyStep(before: string, { file, text }: Step): string {
   const lines = text.split("\n")
   const those = (sign: string) => lines.filter((line) => line[0] === " " || line[0] === sign)

@@ -27,10 +27,7 @@ export interface Waiter {
   refuse(reason: string): void
 }
 
-/**
- * The clock, random numbers, links and journal for leases. A daemon has one environment, and so has a plugin that
- * releases leases without a daemon.
- */
+/** The clock, random numbers, links and journal for leases. A plugin that finds no daemon has its own environment. */
 export interface Environment {
   readonly options: DaemonOptions
   readonly journal: Journal

@@ -85,10 +85,7 @@ export class Holder {
     return this.isGone && this.clients.leases.every(({ expiresAt }) => expiresAt !== undefined && expiresAt <= now)
   }
 
-  /**
-   * The time of the next call of `onTime`; for a deleted link, the time at which the leases expire. Undefined for
-   * never.
-   */
+  /** The time of the next `onTime` call; for a deleted link, the time when the leases expire. Undefined for never. */
   get due(): number | undefined {
     if (this.isGone) return earliest(this.clients.leases.map(({ expiresAt }) => expiresAt))
     return earliest([this.clients.due, this.#startBy, this.link.checkAt, this.#giveUpAt])
@@ -117,10 +114,7 @@ export class Holder {
     this.#noticeDeletion()
   }
 
-  /**
-   * Handles passed deadlines. If ADD has timed out, releases the leases and returns false; the caller then removes the
-   * holder.
-   */
+  /** Handles passed deadlines. If ADD has timed out, releases the leases and returns false: remove the holder then. */
   onTime(): boolean {
     const now = this.#env.now()
     if (this.#giveUpAt !== undefined && now >= this.#giveUpAt) {

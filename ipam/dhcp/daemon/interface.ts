@@ -84,10 +84,7 @@ function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failure
   }
 }
 
-/**
- * Removes a lost lease's address. For IPv4, sets the interface down, because the server may lease the address to
- * others.
- */
+/** Removes a lost lease's address. For IPv4, sets the interface down, because another host may get the address. */
 function applyLoss({ inside, link }: Site, lease: Lease): void {
   removeAddresses(inside, link, lease)
   if (familyOf(addressOf(lease)) !== AF_INET6) setDown(inside, link)

@@ -70,10 +70,7 @@ export function readBootId(): string {
   return readTextFile("/proc/sys/kernel/random/boot_id").trim()
 }
 
-/**
- * Reports whether a namespace is still at its path. Returns true if stat(2) fails for another reason than a missing
- * file.
- */
+/** Reports whether a namespace is still at its path. Returns true if stat(2) fails although the path may exist. */
 export function namespaceLives({ path, identity }: NamespaceRecord): boolean {
   try {
     const { device, inode } = stat(path)

@@ -50,10 +50,7 @@ export class Service {
     else holder.release()
   }
 
-  /**
-   * Answers the waiter with the leases of an attachment: at once if the attachment has leases, or else when it gets
-   * them. Throws `Refusal`.
-   */
+  /** Answers the waiter with an attachment's leases, which are acquired if it has none. Throws `Refusal`. */
   allocate(call: CallArguments, waiter: Waiter): Holder | undefined {
     const { owner, config } = this.#read(call, false)
     const path = this.#pathOf(call)

@@ -234,10 +234,7 @@ function randomXid(state: ClientState, moment: Moment): number {
   return Math.floor(moment.random() * 2 ** (isIpv4(state) ? 32 : 24))
 }
 
-/**
- * Returns the state with changes. `undefined` removes a property, because a state in the journal has none that are
- * undefined.
- */
+/** Returns the state with changes. `undefined` removes a property, because a state in the journal has no such value. */
 function changed(state: ClientState, changes: { [K in keyof ClientState]?: ClientState[K] | undefined }): ClientState {
   const next: Record<string, unknown> = { ...state, ...changes }
   for (const key of Object.keys(changes)) if (next[key] === undefined) delete next[key]

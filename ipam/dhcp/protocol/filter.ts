@@ -37,10 +37,7 @@ const filter4: readonly FilterInstruction[] = [
   drop,
 ]
 
-/**
- * Like `tcpdump -dd "arp or (udp dst port 68)"`. Only clients that probe use it, because large networks have much ARP
- * traffic.
- */
+/** Like `tcpdump -dd "arp or (udp dst port 68)"`. Only clients that probe use it: large networks have much ARP. */
 const filter4WithArp: readonly FilterInstruction[] = [
   [Bpf.Half, 0, 0, 12], // type
   [Bpf.JumpEqual, 0, 1, ETH_P_ARP],
@@ -69,10 +66,7 @@ const filterRouter = filterIpv6(IPPROTO_ICMPV6, [Bpf.Byte, 0, 0, 14 + 40], 134)
 
 const filters = { dhcp: filter4, "dhcp and arp": filter4WithArp, dhcpv6: filter6, router: filterRouter } as const
 
-/**
- * The kinds of packet sockets by the frames that they receive: answers of DHCPv4 servers, the same with ARP, answers of
- * DHCPv6 servers, and router advertisements.
- */
+/** The kinds of frames that a packet socket receives: DHCPv4, DHCPv4 and ARP, DHCPv6, or router advertisements. */
 export type Heard = keyof typeof filters
 
 /** Returns the filter of a packet socket (struct sock_filter) that accepts only these frames. */

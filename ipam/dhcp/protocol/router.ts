@@ -51,10 +51,7 @@ export function advertisementOf(router: RouterSeen): Advertisement | undefined {
   return parseAdvertisement(fromHex(router.message))
 }
 
-/**
- * Returns the router to use: the known one, unless it has expired, the latest is preferred, or both are the same
- * router.
- */
+/** Returns the router to use: `latest` if it is preferred, if it is the known router, or if that has expired. */
 export function preferredRouter(known: RouterSeen | undefined, latest: RouterSeen): RouterSeen {
   const [before, after] = [known && advertisementOf(known), advertisementOf(latest)]
   if (!known || !before || !after || known.address === latest.address) return latest

@@ -34,10 +34,7 @@ export function leaseTimes(
   }
 }
 
-/**
- * Returns the pause after failed attempts: two seconds after each of the first four, then 8, 16, 32 … up to the
- * longest.
- */
+/** Returns the pause after failed attempts: two seconds after each of the first four, then 8, 16 … up to a limit. */
 export function pauseMs(failures: number, config: ClientConfig, moment: Moment): number {
   const ms = failures <= 4 ? 2000 : 8000 * 2 ** Math.min(20, failures - 5)
   return jitter(Math.min(ms, Math.max(config.resendMaxMs, 1)), moment)

@@ -145,10 +145,7 @@ export interface Step {
   readonly send: readonly Uint8Array[]
   /** Changes of the lease to apply, in this order. */
   readonly changes: readonly Change[]
-  /**
-   * Whether the client waits for frames. If not, the caller closes its socket, so that the namespace does not stay
-   * open.
-   */
+  /** Whether the client waits for frames. If not, the caller closes its socket, so that the namespace can go. */
   readonly listen: boolean
 }
 

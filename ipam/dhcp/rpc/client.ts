@@ -151,10 +151,7 @@ class Connection implements Disposable {
   }
 }
 
-/**
- * Connects to a socket. Throws unless only root can have created it, because its daemon decides about addresses and
- * routes.
- */
+/** Connects to a socket. Throws unless only root can have created it, because a daemon decides about routes. */
 function connect(path: string) {
   const exposure = findExposure(path.slice(0, path.lastIndexOf("/") + 1))
   if (exposure !== undefined) throw new NoDaemonError(`cannot trust a DHCP daemon at "${path}": ${exposure}`)

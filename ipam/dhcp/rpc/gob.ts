@@ -168,10 +168,7 @@ function putValue(out: Bytes, type: GobType, value: GobValue): void {
   } else throw new TypeError(`Cannot encode ${JSON.stringify(value)} as ${JSON.stringify(type)}`)
 }
 
-/**
- * Encodes up to 53 bits: a number below 128 as one byte; others as the negated count of bytes, then the bytes, highest
- * first.
- */
+/** Encodes up to 53 bits: below 128 as one byte, others as the negated count of bytes and the bytes, highest first. */
 function putUnsigned(out: Bytes, value: number): void {
   if (value < 0x80) {
     out.push(value)

@@ -103,10 +103,7 @@ export function planAcceptMarked(adminChain: string, found: Content): Change[] {
   return [...planChains(found, adminChain, false), ...(isThere ? [] : [rules.append(acceptMarked)])]
 }
 
-/**
- * Plans the shared chains and the jumps to them: first to the policies, then to the administrator's rules, then to the
- * other rules.
- */
+/** Plans the shared chains and the jumps: first to the policies, then to the administrator's rules, then to others. */
 function planChains(found: Content, adminChain: string, hasPolicies: boolean): Change[] {
   const needed = [FORWARD, adminChain, ...(hasPolicies ? [STAGE_1, STAGE_2] : [])]
   const isNew = !has(found, jumpToForward)

@@ -33,19 +33,13 @@ export interface Asked {
 
 const verdicts = { "same-bridge": { goto: "admit" }, isolated: "drop" } as const satisfies Record<string, Verdict>
 
-/**
- * Returns an attachment's policy request on a link; none for "open". If the port is unknown, its key has the
- * container's ID.
- */
+/** Returns an attachment's policy request on a link. If the port is unknown, the key has the container's ID instead. */
 export function askedBy(policy: Policy, link: HostLink, containerId: string, comment: string): Asked[] {
   const port = ifnameValue(link.port ?? containerId.slice(0, 15))
   return policy === "open" ? [] : [{ policy, bridge: ifnameValue(link.bridge), port, comment }]
 }
 
-/**
- * Returns the policy requests. With `needles`, returns only those with one of these comments or bridges. Throws
- * `NetlinkError`.
- */
+/** Returns the policy requests, or those with a comment or a bridge in `needles`. Throws `NetlinkError`. */
 export function listAsked(socket: Reader, needles?: readonly Uint8Array[]): Asked[] {
   return (["isolated", "same-bridge"] as const).flatMap((policy) =>
     (findElements(socket, asked[policy], needles)?.elements ?? []).map((element) => askedIn(policy, element)),

@@ -72,10 +72,7 @@ export function iptablesHostports(filter: Filter | undefined, context: DeleteCon
   }
 }
 
-/**
- * Guards 127.0.0.0/8 on an interface before the rules are added, because `route_localnet` admits packets of other
- * hosts.
- */
+/** Guards 127.0.0.0/8 on an interface before the rules, because `route_localnet` admits packets of other hosts. */
 function addGuard(context: DeleteContext, link: string, undo: Undo): void {
   const made = guardLocalnet(context.socket, link)
   undo.defer("guard 127.0.0.0/8", () => {
@@ -123,10 +120,7 @@ function isGone({ owner, netns }: AttachmentRules): boolean {
   return isHolderGone(owner, netns)
 }
 
-/**
- * Commits the changes. If they are refused, plans and commits again, because another process may have changed the
- * table.
- */
+/** Commits the changes. If refused, plans and commits again, because another process may have changed the table. */
 function change(programs: Programs, plan: (found: Content) => Change[], changes: readonly Change[]): void {
   try {
     restoreTable(programs, TABLE, changes)
@@ -140,10 +134,7 @@ export function hasIptablesHostports(socket: NetlinkSocket | undefined): boolean
   return findEverywhere(socket, TABLE, { chains: [DNAT], parents: [] }).some(({ rules }) => rules.length > 0)
 }
 
-/**
- * Returns the error with the configuration's keys whose text is in the rules, because `iptables` may have refused the
- * text.
- */
+/** Returns the error with the configuration's keys whose text is in the rules, because that may be the cause. */
 function namingKeys({ conditions, externalSetMarkChain }: PortmapSpec, error: unknown): unknown {
   const keys = externalSetMarkChain === undefined ? [] : ["externalSetMarkChain"]
   if (conditions[AF_INET].length > 0) keys.push("conditionsV4")

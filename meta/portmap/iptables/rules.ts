@@ -141,10 +141,7 @@ function mappingRules(
   ]
 }
 
-/**
- * Returns the jumps for all host ports, whatever their family, like upstream. The container's chain checks the exact
- * address.
- */
+/** Returns the jumps for all host ports, of both families, like upstream. The container's chain is more exact. */
 function jumpsForPorts(
   chain: string,
   owner: Owner,
@@ -167,10 +164,7 @@ function comment(text: string): string[] {
   return ["-m", "comment", "--comment", text]
 }
 
-/**
- * Returns a label's comment: the owner, and the path of the namespace, by which ADD of another container later finds
- * out whether this one still exists.
- */
+/** Returns a label's comment: owner and path of the namespace, by which a later ADD sees if the container exists. */
 function labelText(owner: string, netns: string): string {
   const text = `${owner} ${netns}`
   return text.length <= COMMENT_LENGTH && /^[\x20-\x7e]*$/.test(text) ? text : owner

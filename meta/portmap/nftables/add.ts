@@ -150,10 +150,7 @@ export function isGone({ comment, note }: Element): boolean {
   return isHolderGone(comment, decodeNote(note)?.netns)
 }
 
-/**
- * Undoes `addHostports`: restores replaced elements, or deletes all of the owner's if none were replaced. Throws
- * `NetlinkError`.
- */
+/** Undoes `addHostports`: restores replaced elements, or deletes the owner's if none were. Throws `NetlinkError`. */
 export function undoAddHostports(context: DeleteContext, { owner, mappings }: PortmapSpec, made: TableChanges): void {
   const { socket } = context
   // The records are removed before the mappings, so that no record of this ADD keeps the guard.

@@ -22,7 +22,7 @@ import { type HostPort, printHostPort } from "../mapping.ts"
 import { portKey, readDnat, type TableSpec } from "./elements.ts"
 import type { TableLayout } from "./table.ts"
 
-/** The maximum number of attempts to commit. An attempt fails if another process changes the table meanwhile. */
+/** The maximum number of attempts to commit. An attempt fails if another process changes the table. */
 const ATTEMPTS = 5
 
 /**

@@ -106,10 +106,7 @@ export function isGuarded(socket: NetlinkSocket, link: string): boolean {
   return unrecordedLocalnetEntry(socket, tableLayout(AF_INET), link) === undefined && isClosed(socket)
 }
 
-/**
- * Restores the guard for the interfaces `open`, if there are any. Returns whether it was missing. Throws
- * `NetlinkError`.
- */
+/** Restores the guard unless `open` is empty. Returns whether it was missing. Throws `NetlinkError`. */
 export function restoreGuard(socket: NetlinkSocket, open: readonly string[]): boolean {
   if (open.length === 0 || isClosed(socket)) return false
   for (const link of open) guardLocalnet(socket, link)
@@ -121,10 +118,7 @@ function elementOf(link: string) {
 }
 
 export interface LocalnetRecord {
-  /**
-   * The interfaces in `localnet_links`, whose `route_localnet` was disabled before and is disabled with the last
-   * mapping.
-   */
+  /** The interfaces in `localnet_links`: `route_localnet` was disabled before, and is again with the last mapping. */
   links: readonly string[]
   /** The interfaces in `localnet_guarded` whose `route_localnet` is still enabled, as it was before. */
   guarded: readonly string[]

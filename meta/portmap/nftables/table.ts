@@ -254,10 +254,7 @@ export function requiredRules({ rules, hairpinRule }: TableLayout, hairpinPrefix
   return hairpinPrefix === undefined ? rules : [...rules, hairpinRule(hairpinPrefix)]
 }
 
-/**
- * Reports whether all rules exist and are in force. Chains and sets need no check, because the kernel keeps those in
- * use.
- */
+/** Reports whether all rules exist and are in force. Then chains and sets exist too, because the rules use them. */
 export function isComplete(
   socket: Pick<NetlinkSocket, "dump" | "get">,
   layout: TableLayout,

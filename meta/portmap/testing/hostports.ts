@@ -59,10 +59,7 @@ export function standingBy(groups: readonly Group[], place: number): Group[] {
   }))
 }
 
-/**
- * Returns all rules of both families, identified by comments, with hairpin rules for the prefix lengths of IPv4 and
- * IPv6.
- */
+/** Returns all rules, identified by comments, with a hairpin rule of the first prefix for IPv4, the second for IPv6. */
 export function rulesOf(...prefixes: readonly number[]): KernelRule[] {
   return [tableLayout(AF_INET), tableLayout(AF_INET6)].flatMap((layout, at) =>
     [...layout.rules, ...prefixes.slice(at, at + 1).map(layout.hairpinRule)].map(
