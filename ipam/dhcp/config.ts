@@ -122,7 +122,7 @@ const optionNames: Readonly<Record<string, number>> = {
   "vendor-class-identifier": 60,
 }
 const USER_CLASS = 77
-/** The code of the client identifier, which the client sends in every message. A configuration may set another one. */
+/** The code of the client identifier. The client sends one in every message, by default that of `clientIdOf`. */
 export const CLIENT_IDENTIFIER = 61
 
 /** The options that upstream's plugin requests by default. */

@@ -160,7 +160,7 @@ export class Hostports implements Disposable {
     })
   }
 
-  /** Flushes UDP conntrack entries of deleted mappings and of the hints, which may have been in iptables. */
+  /** Flushes UDP conntrack entries of deleted and hinted mappings. Adds a failure if `route_localnet` stays enabled. */
   #finish({ addresses, mappings }: HostportHints, failures: Failures): void {
     const removed = [...this.#all.deleted, ...dnatMappings(addresses, mappings)]
     const { stillOn } = this.#all
