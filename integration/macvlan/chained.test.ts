@@ -84,7 +84,7 @@ test.each([
   const { pod, attachment } = await net.attach({ ...bare, prevResult: { ...earlier(), ...keys } })
   const before = [await takeSnapshot(net.host), await takeSnapshot(pod)] as const
   const { code, msg, details } = await fail(attachment.run("ADD"))
-  expect([code, msg]).toEqual([7, "Cannot choose the master interface: prevResult does not have exactly one"])
+  expect([code, msg]).toEqual([7, "Cannot choose the master interface: prevResult does not have exactly one interface"])
   expect(details).toContain(says)
   expectUnchanged(before[0], await takeSnapshot(net.host), isAllocationTrace)
   expectUnchanged(before[1], await takeSnapshot(pod))

@@ -62,7 +62,7 @@ const damages: {
   {
     what: "the route to the gateway is gone",
     damage: (_, pod) => pod.exec("ip", ["-6", "route", "del", "fd00:9::1", "dev", "eth0"]),
-    says: ["expected fd00:9::1/128 dev eth0, found none"],
+    says: ["expected fd00:9::1/128 dev eth0, found no route to it"],
   },
   {
     what: "the route to the network leads somewhere else",
@@ -109,7 +109,7 @@ const hostDamages: typeof damages = [
   {
     what: "the host's route to the container is gone",
     damage: (host, _, end) => host.exec("ip", ["route", "del", "10.9.0.2", "dev", end]),
-    says: ["routes", "expected 10.9.0.2/32 dev veth", "found none"],
+    says: ["routes", "expected 10.9.0.2/32 dev veth", "found no route to it"],
   },
   {
     what: "the host's IPv6 route to the container leads elsewhere",
