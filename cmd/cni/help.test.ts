@@ -105,7 +105,7 @@ Flags:
   --address IP          this address, and the others of the same container interface
   --container NAME      the addresses of this container
   --ifname NAME         only those of this interface (with --container; default eth0)
-  --data-dir DIR        reservations (default: the network's, else /var/lib/cni/networks)
+  --data-dir DIR        reservations (default: the network's dataDir, else /var/lib/cni/networks)
   --conf-dir DIR        network configurations (NETCONFPATH, else the runtime's)
   -o, --output FORMAT   text, wide (every column, nothing cut) or json (default text)
   --json                the same as -o json; errors are JSON too

@@ -40,7 +40,11 @@ import { attachmentsOf, DEFAULT_DATA_DIR, readNode } from "../../tools/node/mod.
 import { leaseTable, type NetworkUse, useAsJson } from "../../tools/tables.ts"
 
 const placeFlags = {
-  "data-dir": { type: "string", value: "DIR", help: `reservations (default: the network's, else ${DEFAULT_DATA_DIR})` },
+  "data-dir": {
+    type: "string",
+    value: "DIR",
+    help: `reservations (default: the network's dataDir, else ${DEFAULT_DATA_DIR})`,
+  },
   "conf-dir": runtimeFlags["conf-dir"],
   ...outputFlags,
 } as const

@@ -43,7 +43,7 @@ const meddled = [
   ...pluginsAs("chained").filter((plugin) => plugin !== "portmap"),
 ]
 
-/** Returns the numbers of links and rules on the host, and its leases, as text. */
+/** Returns the host's number of links, number of rules, and paths of files of CNI, as text. */
 async function look({ host }: Stage): Promise<string> {
   const files = "find /var/lib/cni /run/cni -type f | grep -v /.index/ | grep -v 'last_reserved_ip\\|/lock$' | sort"
   const links = "ip -o link | grep -v 'dev80\\|far80' | wc -l"

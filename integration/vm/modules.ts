@@ -11,7 +11,7 @@ export async function moduleFiles(directory: string, names: readonly string[]): 
   return loadOrder(names, dependencies, builtIn).map((file) => join(directory, file))
 }
 
-/** Returns the load order. `dependencies` has lines `FILE: FILE FILE …`, the first to load at the end; depmod(8). */
+/** Returns the files in load order. A line of `dependencies`, modules.dep(5), ends with the file to load first. */
 export function loadOrder(names: readonly string[], dependencies: string, builtIn: string): string[] {
   const lines = dependencies.split("\n").map((line) => line.split(/:? /).filter(Boolean))
   const files = names.flatMap((name) => {

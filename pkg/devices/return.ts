@@ -90,7 +90,7 @@ export function restoreAllReturned(host: RouteSocket): void {
   restoreReturned(host)
 }
 
-/** Moves the devices of this network's attachments that are not in `valid` back to the host. Throws `CniError`. */
+/** Returns a network's devices to the host, except those of the attachments in `valid`. Throws `CniError`. */
 export function returnOrphans(network: string, valid: readonly Owner[]): void {
   using host = RouteSocket.open()
   const records = new DeviceRecords()

@@ -24,7 +24,7 @@ export { decodeBase64, encodeBase64 } from "./web.ts"
 const EBADF = 9
 const ENOSYS = 38
 
-/** Calls a function of Node and returns its result, or the negative number of its error. Rethrows other errors. */
+/** Calls a function of Node. Returns its result, or the negated `errno` of its error. Rethrows errors without one. */
 function answerOf(call: () => number | undefined): number {
   try {
     return call() ?? 0

@@ -29,8 +29,8 @@ function setOf(signals: readonly number[]): BigUint64Array {
 }
 
 /**
- * Sets the soft limit of open descriptors, and the hard limit `bound`, like `ulimit -n`. Throws `EPERM` if the process
- * may not raise the hard limit.
+ * Sets the soft limit of open descriptors to `limit`, and the hard limit to `bound`, like `ulimit -S` and `-H`. Throws
+ * `EPERM` if the process may not raise the hard limit.
  */
 export function setDescriptorLimit(limit: number, bound: number): void {
   const value = new BigUint64Array([BigInt(limit), BigInt(bound)]) // struct rlimit64

@@ -36,7 +36,7 @@ export interface MasqueradeLayout {
 
 /** Exempts packets to the container's own network, by one set and one rule for each prefix length. */
 export interface Networks {
-  /** The addresses of containers, each with the first address of its network. */
+  /** The addresses of containers, each with the base address of its network, such as 10.1.0.0. */
   set: SharedSet
   rule: Rule
 }

@@ -76,7 +76,7 @@ export const ruleAttributes = attrs({
 /** The attributes that are needed to read a rule's comment, without its expressions. */
 export const commentedRuleAttributes = attrs({ table: [1, text], chain: [2, text], userdata: [7, bytes] })
 
-/** `NFTA_SET_*`. The kernel uses only the lengths. The types tell `nft` how to print the elements. */
+/** `NFTA_SET_*`. The types tell `nft` how to print the elements; the kernel uses only that of verdicts. */
 export const setAttributes = attrs({
   table: [1, text],
   name: [2, text],

@@ -69,7 +69,7 @@ export class OwnedRules<Spec extends { readonly owner: Owner }, Hints = unknown,
     }
   }
 
-  /** Logs that a table is new although the aliases of host ends show other attached containers. Never throws. */
+  /** Logs a new table if aliases of the host's veth ends show other attached containers. Never throws. */
   #reportNewTable({ containerId }: Owner, log: ((line: string) => void) | undefined): void {
     if (!log) return
     try {

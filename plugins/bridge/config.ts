@@ -118,7 +118,7 @@ export const bridgeKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["dns"],
     default: "IPAM's",
-    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
+    meaning: "replaces the IPAM plugin's DNS if `dns` sets anything, even an empty list",
   },
   {
     paths: ["ipam.type"],

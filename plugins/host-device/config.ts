@@ -60,7 +60,7 @@ export const hostDeviceKeyDocs: readonly KeyDoc[] = [
   },
   {
     paths: ["dns"],
-    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
+    meaning: "replaces the IPAM plugin's DNS if `dns` sets anything, even an empty list",
   },
 ]
 

@@ -71,7 +71,7 @@ export const macvlanKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
+    meaning: "replaces the IPAM plugin's DNS if `dns` sets anything, even an empty list",
   },
   {
     keys: "`runtimeConfig.mac`, `CNI_ARGS` `MAC`, `mac`",

@@ -35,7 +35,7 @@ export const ptpKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["dns"],
     default: "IPAM's",
-    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
+    meaning: "replaces the IPAM plugin's DNS if `dns` sets anything, even an empty list",
   },
   {
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`",

@@ -66,7 +66,7 @@ export const tapKeyDocs: readonly KeyDoc[] = [
   {
     paths: ["dns"],
     default: "the IPAM plugin's",
-    meaning: "replaces the IPAM plugin's DNS if `dns` has any member; an empty list counts as a member",
+    meaning: "replaces the IPAM plugin's DNS if `dns` sets anything, even an empty list",
   },
   {
     keys: "`runtimeConfig.mac`, `args.cni.mac`, `CNI_ARGS` `MAC`, `mac`",

@@ -71,7 +71,7 @@ const lines: readonly (readonly [line: string, answer: RegExp])[] = [
   ],
   ["iptables v1.8.1 (nf_tables):  RULE_INSERT failed (Invalid argument): rule in chain POSTROUTING", /iptables-legacy/],
   ["iptables v1.8.2 (nf_tables):  RULE_APPEND failed (Invalid argument): rule in chain CNI-123", /iptables-legacy/],
-  ["iptables v1.8.9 (nf_tables): table `nat' is incompatible, use 'nft' tool.", /one program for all rules/],
+  ["iptables v1.8.9 (nf_tables): table `nat' is incompatible, use 'nft' tool.", /keep `?nft`? out of these tables/],
 
   // the kernel and services
   ["neighbour: arp_cache: neighbor table overflow!", /gc_thresh3/],

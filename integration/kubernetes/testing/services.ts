@@ -79,7 +79,7 @@ rules: iptables and nftables on Linux ${release()}, ipvs on Debian's kernel. In 
 ${outcomes.flatMap(({ rows }) => rows).join("\n")}
 
 In mode ipvs kube-proxy accepts packets for a ClusterIP first, but not those for a NodePort: the kernel balances these
-after DNAT, so the host port takes them. \`npm run test:services\` wrote this: ${passed} tests passed, ${failures.length} failed.`,
+after DNAT, so the host port takes them. Written by \`npm run test:services\`: ${passed} tests passed, ${failures.length} failed.`,
 )
 console.log(`${passed} passed, ${failures.length} failed`)
 process.exitCode = failures.length === 0 ? 0 : 1
