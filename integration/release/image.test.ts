@@ -5,7 +5,7 @@ import { version } from "../../package.json"
 import { pluginNames } from "../../suite/plugins.ts"
 import { Containerd } from "../interop/containerd.ts"
 import { Podman } from "../interop/podman.ts"
-import { mustRun, TemporaryDirectory } from "../lab/mod.ts"
+import { mustRun, TemporaryDirectory, waitFor } from "../lab/mod.ts"
 import { type Made, madeFiles } from "./sample.ts"
 
 let directory: TemporaryDirectory
@@ -98,6 +98,11 @@ test("containerd imports the image by its name, and runs a plugin of it", async 
     "--cpu-shares",
     "0",
   ]
-  const { stdout } = await containerd.ctr(...run, `localhost/${name}`, "once", "/opt/cni/bin/bridge")
-  expect(JSON.parse(stdout)).toMatchObject({ cniVersion: "1.1.0" })
+  // ctr loses the output of a program that ends before it has opened the pipe.
+  const ask = async (): Promise<string | false> => {
+    const { stdout } = await containerd.ctr(...run, `localhost/${name}`, "once", "/opt/cni/bin/bridge")
+    return stdout !== "" && stdout
+  }
+  const answer = await waitFor(ask, "ctr to print the plugin's answer")
+  expect(JSON.parse(answer)).toMatchObject({ cniVersion: "1.1.0" })
 })
