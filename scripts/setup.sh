@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prepares a new checkout: installs npm packages, the programs that a build needs, and on request groups of Debian packages.
-#   tools     programs by which the demo and the tests check results (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs, openssl), kernel headers
+#   tools     programs with which the demo and the tests check results (ip, nft, ping, strace, sysctl, conntrack, busybox, groff, man, mkfs, openssl), kernel headers
 #   firewall  firewalld and the D-Bus daemon
 #   arm64     the cross compiler, and QEMU for its programs; the build itself fetches the C library (scripts/musl.ts)
 #   dhcp      the DHCP servers for the tests, and tcpdump, which decodes packets

@@ -175,7 +175,10 @@ function refuseBroken(network: string, caches: readonly string[]): void {
     Code.Io,
     `Cannot determine which attachments of network "${network}" are in use: "${broken[0]}" is not a valid record`,
     {
-      details: `${broken.length === 1 ? "restart the container, or remove the file if the container" : `restart the containers, or remove the ${broken.length} invalid files if the containers`} no longer exist${broken.length === 1 ? "s" : ""}`,
+      details:
+        broken.length === 1
+          ? "restart the container, or remove the file if the container no longer exists"
+          : `restart the containers, or remove the ${broken.length} invalid files if the containers no longer exist`,
     },
   )
 }

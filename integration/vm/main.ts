@@ -3,11 +3,12 @@
  * file system. Needs root, a built `dist/`, and the Debian packages of `scripts/setup.sh tools peers vm`.
  *
  *   npm run test:vm                                  on all kernels
- *   npm run test:vm -- --sample                      on uml, without integration/faults; one plugin of a role runs a shared case
+ *   npm run test:vm -- --sample                      on uml, without faults/; one plugin of a role runs a shared case
  *   bun integration/vm/main.ts qemu|uml              on one kernel; also uml-without-ipv6 and qemu-without-ipv6
  *   bun integration/vm/main.ts uml --faults killed   the long form of `integration/faults/killed*` on one kernel
  *
- * A test that this machine's kernel cannot run must pass in one of the machines. Ends with `N passed, N failed`.
+ * A test that this machine's kernel cannot run must pass in one of the machines; with `--sample`, only those of
+ * uml must. Ends with `N passed, N failed`.
  */
 import { join } from "node:path"
 import { parseArgs } from "node:util"

@@ -158,7 +158,7 @@ export function listReceiveFilters(route: NetlinkSocket, link: Link): Filter[] {
 }
 
 /**
- * Deletes the ingress qdisc of a link. Returns false for a clsact qdisc, which another program added and which stays.
+ * Deletes the ingress qdisc of a link. Keeps a clsact qdisc, which another program added, and returns false.
  */
 function deleteIngress(route: NetlinkSocket, link: Link): boolean {
   if (findQdisc(route, link, TC_H_INGRESS)?.kind !== "ingress") return false

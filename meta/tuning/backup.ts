@@ -39,7 +39,7 @@ const schema = {
   sysctl: { kind: "record", of: { kind: "object", fields: { was: text, set: text, is: text } } },
 } as const satisfies Fields
 
-/** Decodes a backup; `{}` if there is none. Ignores unreadable parts, because a torn file must not make DEL fail. */
+/** Decodes a backup; `{}` if none exists. Ignores unreadable parts, because a torn file must not make DEL fail. */
 export function decodeBackup(bytes: Uint8Array | undefined): Backup {
   if (!bytes) return {}
   try {

@@ -137,7 +137,7 @@ function mayRepeat(text: string, sysctls: readonly { key: string }[]): boolean {
   return false
 }
 
-/** Returns the first key that occurs twice in an object at one of `paths`; undefined if there is none. */
+/** Returns the first key that occurs twice in an object at one of `paths`; undefined if none exists. */
 export function duplicateKey(json: string): string | undefined {
   const seen = new Set<string>()
   const open: string[] = [] // the paths of the enclosing objects and lists

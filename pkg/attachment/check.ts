@@ -76,7 +76,7 @@ export function checkInterface(link: Link, recorded: Interface): void {
   if (mtu && mtu !== link.mtu) throw mismatch(`MTU of "${link.name}"`, String(mtu), String(link.mtu))
 }
 
-/** Returns the result's entry for a link of the host, or undefined if there is none. */
+/** Returns the result's entry for a link of the host, or undefined if none exists. */
 export function findRecordedOnHost({ interfaces }: Result, { name }: Link): Interface | undefined {
   return interfaces.find((each) => each.name === name && !each.sandbox)
 }

@@ -56,7 +56,7 @@ export class Bus implements Disposable {
     this.#deadline = monotonicMs() + patienceMs
   }
 
-  /** Connects to the system bus. Returns `undefined` if there is none. Throws `DbusError` if the bus refuses. */
+  /** Connects to the system bus. Returns `undefined` if none exists. Throws `DbusError` if the bus refuses. */
   static findSystem(patienceMs = PATIENCE_MS): Bus | undefined {
     const address = readEnvironment().DBUS_SYSTEM_BUS_ADDRESS || SYSTEM_BUS
     for (const path of pathsIn(address)) {

@@ -50,7 +50,7 @@ const refusals = ["ENETUNREACH", "EHOSTUNREACH", "EACCES", "EINVAL", "EXDEV", "E
 
 /**
  * Asks the kernel for the route of a packet, like `ip route get DST from SRC iif DEV mark MARK ipproto PROTOCOL dport
- * PORT`. The kernel evaluates all rules and tables. Returns the route with its table, or the reason why there is none.
+ * PORT`. The kernel evaluates all rules and tables. Returns the route with its table, or why no route exists.
  * Throws `NetlinkError`.
  */
 export function askRoute(

@@ -46,7 +46,7 @@ function findTarget(path: string): string | undefined {
 
 /**
  * Returns a path to the network namespace with this inode: a mount, or /proc/PID/ns/net of a visible process. Returns
- * `undefined` if there is none. It opens no namespace.
+ * `undefined` if none exists. It opens no namespace.
  */
 export function findNamespacePath(inode: bigint): string | undefined {
   const named = mounted(`net:[${inode}]`)

@@ -232,7 +232,7 @@ export function verdictData(verdict: Verdict): Data {
   return { verdict: { code: NFT_JUMP, chain: verdict.jump } }
 }
 
-/** Decodes a verdict. Returns `undefined` if there is none, or for an unknown one. */
+/** Decodes a verdict. Returns `undefined` if none exists, or for an unknown verdict. */
 export function readVerdict({ verdict }: Data): Verdict | undefined {
   const { code, chain = "" } = verdict ?? {}
   if (code === NFT_RETURN) return "return"

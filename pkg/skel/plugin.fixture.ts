@@ -48,7 +48,7 @@ export const attachment = {
 export interface Answer {
   stdout: string
   exitCode: number
-  /** The JSON document on stdout, or `{}` if there is none. */
+  /** The JSON document on stdout, or `{}` if none exists. */
   json: Record<string, unknown>
   log: string[]
 }

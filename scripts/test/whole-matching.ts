@@ -41,7 +41,7 @@ function receivedBy(matchers: Matchers): unknown {
 }
 
 /**
- * Describes a value that `toMatchObject` would compare in part, and what to use instead; undefined if there is none.
+ * Describes a value that `toMatchObject` would compare in part, and what to use instead; undefined if none exists.
  */
 export function partlyCompared(expected: unknown, received: unknown, path: string): string | undefined {
   if (typeof expected !== "object" || expected === null || isMatcher(expected)) return undefined

@@ -54,7 +54,7 @@ function serveCall(name: string, env: CallCase["env"], stdin: Uint8Array): Answe
 /** The error codes of the specification, and 0, 8 and 999 of the reference plugins. */
 const codes = [0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51, 999]
 
-/** Returns the protocol error in the output of a plugin call, or undefined if there is none. */
+/** Returns the protocol error in the output of a plugin call, or undefined if none exists. */
 function judgeAnswer({ stdout, exitCode }: Answer, { env, says }: CallCase, isGarbled: boolean): string | undefined {
   if (exitCode === 0) {
     const isEmpty = stdout === ""

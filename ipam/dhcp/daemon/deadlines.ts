@@ -14,7 +14,7 @@ export class Deadlines<T> {
     }
   }
 
-  /** The earliest deadline; undefined if there is none. */
+  /** The earliest deadline; undefined if none exists. */
   get next(): number | undefined {
     return this.#entries[0]?.at
   }
@@ -23,7 +23,7 @@ export class Deadlines<T> {
     return this.#entries.length
   }
 
-  /** Removes and returns an item whose deadline has passed, or returns undefined if there is none. */
+  /** Removes and returns an item whose deadline has passed, or returns undefined if none exists. */
   take(now: number): T | undefined {
     const entries = this.#entries
     const [first] = entries

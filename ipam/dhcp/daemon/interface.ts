@@ -63,7 +63,7 @@ function applyLease(site: Site, lease: Lease, failures: Failures): void {
   }
 }
 
-/** Applies what a renewal has changed in a lease: address, routes and MTU. */
+/** Applies the changes of a renewed lease: address, routes and MTU. */
 function applyRenewal(site: Site, before: Lease, after: Lease, failures: Failures): void {
   const { inside, link } = site
   failures.attempt("set the MTU", () => applyMtu(site, after))

@@ -234,7 +234,7 @@ export class KernelLink {
     for (const [config, frame] of this.#delayed.splice(0)) this.send(config, frame, false)
   }
 
-  /** Receives the next frame for a client, or returns undefined if there is none or the link is closed. */
+  /** Receives the next frame for a client, or returns undefined if none exists or the link is closed. */
   receive(config: ClientConfig, buffer: Uint8Array): Uint8Array | undefined {
     try {
       return this.#packets.receive(config, buffer)

@@ -85,7 +85,7 @@ function lockJournal(journal: Journal): FileDescriptor | undefined {
   }
 }
 
-/** Returns the socket of systemd's socket activation, or undefined if there is none. */
+/** Returns the socket of systemd's socket activation, or undefined if none exists. */
 function activatedSocket(): FileDescriptor | undefined {
   const { LISTEN_PID, LISTEN_FDS } = readEnvironment()
   if (LISTEN_PID !== readlink("/proc/self") || !LISTEN_FDS || LISTEN_FDS === "0") return undefined

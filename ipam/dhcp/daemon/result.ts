@@ -26,7 +26,7 @@ function dnsOf(leases: readonly Lease[]): Dns {
   }
 }
 
-/** Returns the MTU in the leases, or undefined if there is none or options are not used. */
+/** Returns the MTU in the leases, or undefined if none exists or options are not used. */
 export function mtuOf(leases: readonly Lease[], { useOptions }: Wishes): number | undefined {
   return useOptions ? leases.find(({ mtu }) => mtu !== undefined)?.mtu : undefined
 }

@@ -59,7 +59,7 @@ describe("a UDP datagram", () => {
     expect(readPacket(frame)).toBeUndefined()
   })
 
-  // <linux/if_ether.h>: ETH_P_ARP; VLAN tags, which another header follows; and other types.
+  // <linux/if_ether.h>: ETH_P_ARP, VLAN tags and other types.
   test.each([0x0806, 0x8100, 0x86dc, 0x0801])("is not read from a frame of another type, %p", (type) => {
     for (const whole of [captured.offer, captured.reply]) {
       const frame = whole.slice()

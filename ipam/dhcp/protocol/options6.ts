@@ -83,7 +83,7 @@ export function options6Of<N extends OptionName>(options: Options6, key: N): Opt
   })
 }
 
-/** Returns the first value of an option that can be decoded, or undefined if there is none. */
+/** Returns the first value of an option that can be decoded, or undefined if none exists. */
 export function option6Of<N extends OptionName>(options: Options6, key: N): OptionValue<N> | undefined {
   return options6Of(options, key)[0]
 }
